@@ -1,0 +1,12 @@
+// One init function a topic; module.cpp lists them. Conversion, GIL and error mapping only.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace muser::bindings {
+
+namespace nb = nanobind;
+
+void init_errors(nb::module_ &m);
+
+} // namespace muser::bindings

@@ -1,0 +1,58 @@
+// Maps muser::Error to the Python class of its code (muser.errors), with its fields as attributes.
+#include "bindings/bindings.h"
+
+#include <nanobind/stl/string.h>
+
+#include "core/error.h"
+
+namespace muser::bindings {
+
+namespace {
+
+const char *class_name(ErrorCode code) {
+    switch (code) {
+    case ErrorCode::model_format: return "ModelFormatError";
+    case ErrorCode::unsupported_model: return "UnsupportedModelError";
+    case ErrorCode::unsupported_device: return "UnsupportedDeviceError";
+    case ErrorCode::out_of_memory: return "OutOfMemoryError";
+    case ErrorCode::context_full: return "ContextFullError";
+    case ErrorCode::overloaded: return "OverloadedError";
+    case ErrorCode::timeout: return "WaitTimeoutError";
+    case ErrorCode::unhealthy: return "UnhealthyError";
+    case ErrorCode::device: return "DeviceError";
+    case ErrorCode::cancelled: return "CancelledError";
+    case ErrorCode::closed: return "ClosedError";
+    case ErrorCode::forked: return "ForkedError";
+    case ErrorCode::busy: return "BusyError";
+    case ErrorCode::parameter: return "ParameterError";
+    case ErrorCode::io: return "FileAccessError";
+    case ErrorCode::internal: return "InternalError";
+    }
+    return "InternalError";
+}
+
+void set_python_error(const Error &error) {
+    nb::object type = nb::module_::import_("muser.errors").attr(class_name(error.code()));
+    nb::object value = type(nb::str(error.message().c_str(), error.message().size()));
+    for (const auto &[name, field] : error.fields()) {
+        nb::object converted = std::holds_alternative<int64_t>(field)
+                                   ? nb::cast(std::get<int64_t>(field))
+                                   : nb::cast(std::get<std::string>(field));
+        nb::setattr(value, name.c_str(), converted);
+    }
+    PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+} // namespace
+
+void init_errors(nb::module_ &) {
+    nb::register_exception_translator([](const std::exception_ptr &pointer, void *) {
+        try {
+            std::rethrow_exception(pointer);
+        } catch (const Error &error) {
+            set_python_error(error);
+        }
+    });
+}
+
+} // namespace muser::bindings

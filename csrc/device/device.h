@@ -1,0 +1,186 @@
+// The device interface: a dozen ops over row batches between begin() and commit_and_wait().
+// The forward graph (csrc/model) calls it; cpu/, metal/ and fault/ implement it. One thread at a time
+// uses a device (the scheduler's permit). Ops only record; commit_and_wait() runs all of them.
+//
+// Exactness is a duty of every implementation: each output element is one reduction in one fixed order
+// that does not depend on how many rows, chunks or threads there are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/wait.h"
+#include "gguf/block_type.h"
+
+namespace muser {
+
+// A matrix or vector of the file, as the model sees it. Row-major: `rows` outputs of `cols` inputs.
+struct TensorView {
+    std::string_view name;
+    gguf::BlockType type;
+    uint64_t rows;
+    uint64_t cols;
+    std::span<const std::byte> data; // in the file's block format
+};
+
+enum class WeightUse {
+    vector,           // norms and biases: used as float32
+    matrix,           // multiplied
+    lookup,           // only rows are read (an untied token embedding)
+    matrix_and_lookup // both (a tied token embedding)
+};
+
+// A device's own form of a weight. Immutable after load.
+class Weight {
+  public:
+    virtual ~Weight() = default;
+    uint64_t rows = 0;
+    uint64_t cols = 0;
+};
+
+enum class KvType { f16, f32 };
+
+// The keys and values of one layer of one session. A growing plane has `rows` = capacity; a ring keeps
+// position p in row p % rows. The layout inside a row is the device's secret.
+struct PlaneSpec {
+    uint32_t rows;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+    KvType type;
+    bool ring;
+};
+
+// All planes of one session, indexed by layer. Memory is committed as rows are first written.
+class KvStore {
+  public:
+    virtual ~KvStore() = default;
+};
+
+struct Row {
+    KvStore *kv;
+    int32_t token;
+    int32_t position;
+};
+
+// The named float32 activation buffers of one pass, each [rows, width].
+enum class Act : uint8_t {
+    residual,  // X
+    normed,    // A, B: input of the projections
+    query,     // Q
+    key,       // K
+    value,     // U
+    gate,      // Z: attention output gate, before the sigmoid
+    attention, // O
+    branch,    // Y or C: what the block adds to the residual
+    ffn_gate,
+    ffn_up,
+    count
+};
+
+struct WorkspaceSpec {
+    uint32_t max_rows;      // most rows of one pass
+    uint32_t max_logit_rows; // most rows whose logits one pass returns
+    uint32_t max_taps;      // most tap() calls of one pass
+    uint32_t vocab;
+    uint32_t widths[static_cast<size_t>(Act::count)]; // 0: the model does not use it
+};
+
+enum class EmbedOp { none, scale, rms }; // what happens to a token's row: nothing, times x, or RMS norm with eps x
+
+struct Projection {
+    const Weight *weight;
+    const Weight *bias; // may be null
+    Act out;
+};
+
+enum class RopePairing { adjacent, halves }; // (2k, 2k+1) as in llama and Muse; (k, k + n/2) as in NeoX
+
+// One rotary configuration; layers share them by index. angle(p, k) = p * inv_freq[k].
+struct RopeSpec {
+    std::vector<float> inv_freq; // [n_rot / 2]
+    RopePairing pairing;
+};
+
+struct QkSpec { // per layer
+    const Weight *q_norm; // [head_dim], may be null
+    const Weight *k_norm;
+    float norm_eps;
+    float q_scale;    // multiplied into Q after norm and rope (1 where the scale is applied to the scores)
+    const RopeSpec *rope; // null: NoPE layer
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+};
+
+struct AttentionSpec { // per layer
+    uint32_t plane; // index into the session's KvStore
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+    float scale;     // multiplied into Q.K
+    uint32_t window; // 0: full. Key j is visible to query i iff i - window < j <= i
+};
+
+enum class Activation { silu, gelu_tanh };
+
+struct HeadSpec {
+    const Weight *norm; // final RMS norm
+    float norm_eps;
+    const Weight *weight;
+    const Weight *bias; // may be null
+    float logit_scale;  // 1: none
+    float softcap;      // 0: none; else cap * tanh(x / cap)
+};
+
+struct DeviceInfo {
+    std::string name;        // "cpu"
+    std::string description; // for people: "AMD EPYC, avx2, 2 threads"
+};
+
+class Device {
+  public:
+    virtual ~Device() = default;
+    virtual DeviceInfo info() const = 0;
+
+    // Bytes that load_weight() / make_kv() / set_workspace() will take, exactly, for memory_plan().
+    virtual uint64_t weight_bytes(const TensorView &tensor, WeightUse use) const = 0;
+    virtual uint64_t kv_bytes(std::span<const PlaneSpec> planes) const = 0;
+    virtual uint64_t workspace_bytes(const WorkspaceSpec &spec) const = 0;
+
+    // The view's bytes must stay mapped while the Weight lives only if keeps_file(use) is true.
+    virtual std::unique_ptr<Weight> load_weight(const TensorView &tensor, WeightUse use) = 0;
+    virtual bool keeps_file(gguf::BlockType type, WeightUse use) const = 0;
+    virtual std::unique_ptr<KvStore> make_kv(std::span<const PlaneSpec> planes) = 0;
+    virtual void set_workspace(const WorkspaceSpec &spec) = 0;
+
+    // ---- one pass -------------------------------------------------------------------------------
+    // Rows of one session are consecutive and ascend by one; `rows` must stay alive until commit.
+    virtual void begin(std::span<const Row> rows) = 0;
+    virtual void embed(const Weight &table, EmbedOp op, float x) = 0; // -> residual
+    virtual void norm(const Weight &weight, float eps) = 0;           // residual -> normed
+    // All projections read the same input, so an implementation quantizes it once.
+    virtual void matmul(Act in, std::span<const Projection> projections) = 0;
+    virtual void qk_norm_rope(const QkSpec &spec) = 0;        // query, key in place
+    virtual void kv_store(const AttentionSpec &spec) = 0;     // key, value -> plane
+    virtual void attention(const AttentionSpec &spec) = 0;    // query, plane -> attention
+    virtual void attention_gate() = 0;                        // attention *= sigmoid(gate)
+    virtual void glu(Activation activation) = 0;              // ffn_gate = act(ffn_gate) * ffn_up
+    // residual += branch, or RMS(branch, post_eps) * post_norm where given; then, where next_norm is
+    // given, normed = RMS(residual, next_eps) * next_norm.
+    virtual void residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) = 0;
+    virtual void tap() = 0; // copies the residual of every row; the i-th call fills taps(i)
+    // Logits of the rows with these indices, in this order. They need not be all rows; may be empty.
+    virtual void head(const HeadSpec &spec, std::span<const int32_t> rows) = 0;
+    // Runs what was recorded. Throws Error{device} or Error{timeout}; then nothing of the pass counts.
+    virtual void commit_and_wait(Deadline deadline) = 0;
+
+    // After a commit, until the next begin().
+    virtual std::span<const float> logits(size_t i) const = 0; // [vocab] of the i-th row given to head()
+    virtual std::span<const float> taps(size_t i) const = 0;   // [rows, width of residual]
+};
+
+} // namespace muser

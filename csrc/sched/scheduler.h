@@ -1,0 +1,75 @@
+// Level 1: who owns the accelerator next. No model, no device, no Python in here.
+// Policy: exclusive; a waiting decoder goes before any prefill; decoders take turns in ascending cyclic
+// order after the last one; a group acquires once for all its rows; a prefill that has waited for
+// `prefill_patience` decode turns goes next, with one chunk (kBusyChunkRows). Prefills are FIFO among themselves.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/wait.h"
+
+namespace muser {
+
+using SequenceId = int32_t;
+
+enum class Work { prefill, decode };
+
+inline constexpr int kMaxGroup = 4;      // rows of one decode group
+inline constexpr int kIdleChunkRows = 512; // prefill rows of one pass when nobody decodes
+inline constexpr int kBusyChunkRows = 64;  // and while a decode waits or is expected
+
+struct SchedulerStats {
+    uint64_t decode_turns = 0;
+    uint64_t prefill_turns = 0;
+    uint64_t patience_turns = 0;  // prefill turns granted by patience over a waiting decoder
+    uint64_t waiting_decodes = 0; // now
+    uint64_t waiting_prefills = 0;
+};
+
+class AcceleratorScheduler {
+  public:
+    // Empty patience: decode is absolute. Throws Error{parameter} for patience < 1.
+    explicit AcceleratorScheduler(std::optional<int> prefill_patience = 16);
+    ~AcceleratorScheduler();
+
+    // Owns the accelerator until destroyed or released.
+    class Permit {
+      public:
+        Permit() = default;
+        Permit(Permit &&) noexcept;
+        Permit &operator=(Permit &&) noexcept;
+        ~Permit();
+        void release() noexcept;
+        explicit operator bool() const noexcept { return owner_ != nullptr; }
+
+      private:
+        friend class AcceleratorScheduler;
+        AcceleratorScheduler *owner_ = nullptr;
+    };
+
+    // Blocks until it is this sequence's turn. Throws Error{timeout | cancelled | parameter (the id is
+    // already queued or running) | unhealthy | closed} or what wait.poll throws; then nothing is queued.
+    Permit acquire(Work work, SequenceId sequence, const Wait &wait);
+    // One turn for 1 to kMaxGroup decoders; the turn order moves past the last of them in cyclic order.
+    Permit acquire_group(std::span<const SequenceId> sequences, const Wait &wait);
+
+    // The sticky unhealthy state: every later acquire throws Error{unhealthy} with the first cause,
+    // and every waiter wakes with it. The current permit stays valid until released.
+    void latch(const std::string &cause);
+    std::optional<std::string> unhealthy_cause() const;
+    // Every waiter and every later acquire throws Error{closed}.
+    void close();
+
+    bool decode_waiting() const; // a decoder is queued now
+    SchedulerStats stats() const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace muser

@@ -1,0 +1,102 @@
+"""Every exception that muser raises on purpose. All derive from :class:`MuserError`.
+
+The fields of an error are attributes; an attribute that does not apply to one instance is ``None``.
+"""
+
+from __future__ import annotations
+
+
+class MuserError(Exception):
+    """Base of all errors of this library."""
+
+
+class ModelFormatError(MuserError):
+    """The file breaks the GGUF format. ``path`` and ``offset`` (bytes) say where."""
+
+    path: str | None = None
+    offset: int | None = None
+
+
+class UnsupportedModelError(MuserError):
+    """A valid file that this version cannot run. The message names what is not supported."""
+
+    path: str | None = None
+
+
+class UnsupportedDeviceError(MuserError):
+    """The asked device does not exist in this build or on this machine; the message says why."""
+
+
+class FileAccessError(MuserError, OSError):
+    """The operating system refused to open or read ``path``."""
+
+    path: str | None = None
+
+
+class OutOfMemoryError(MuserError, MemoryError):
+    """The plan needs more bytes (``needed``) than there are (``available``). Nothing was allocated."""
+
+    needed: int | None = None
+    available: int | None = None
+
+
+class ParameterError(MuserError, ValueError):
+    """An argument is outside its documented range. ``parameter`` and ``value`` name it."""
+
+    parameter: str | None = None
+    value: object = None
+
+    def __init__(self, message: str, *, parameter: str | None = None, value: object = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.value = value
+
+
+class ContextFullError(MuserError):
+    """The tokens do not fit into the session. ``position`` + what was asked exceeds ``capacity`` (rows)."""
+
+    position: int | None = None
+    capacity: int | None = None
+
+
+class OverloadedError(MuserError):
+    """The waiting line is full: ``waiting`` callers of at most ``limit``. Raised at once."""
+
+    waiting: int | None = None
+    limit: int | None = None
+
+
+class WaitTimeoutError(MuserError, TimeoutError):
+    """A deadline passed while waiting. Nothing was queued or changed."""
+
+
+class UnhealthyError(MuserError):
+    """The device failed in a way that leaves its state unknown. Close the model and load it again."""
+
+    cause: str | None = None
+
+
+class DeviceError(MuserError):
+    """The device failed one pass; nothing of that pass was installed."""
+
+
+class CancelledError(MuserError):
+    """The session was cancelled by :meth:`Session.cancel`."""
+
+
+class ClosedError(MuserError):
+    """The model (or the permit of this session) was closed."""
+
+
+class ForkedError(MuserError):
+    """The model was loaded in process ``pid``; a forked child cannot use it. Load it in the child."""
+
+    pid: int | None = None
+
+
+class BusyError(MuserError):
+    """Two callers drive one session at the same time."""
+
+
+class InternalError(MuserError):
+    """A bug in muser. Please report it with the message."""
