@@ -8,5 +8,6 @@ namespace muser::bindings {
 namespace nb = nanobind;
 
 void init_errors(nb::module_ &m);
+void init_gguf(nb::module_ &m);
 
 } // namespace muser::bindings

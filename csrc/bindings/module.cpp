@@ -4,4 +4,5 @@
 NB_MODULE(_muser, m) {
     using namespace muser::bindings;
     init_errors(m);
+    init_gguf(m);
 }
