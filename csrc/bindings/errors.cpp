@@ -31,13 +31,18 @@ const char *class_name(ErrorCode code) {
     return "InternalError";
 }
 
+// Paths on Linux are bytes; what is not UTF-8 in one becomes what os.fsdecode makes of it.
+nb::object text(const std::string &bytes) {
+    return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
 void set_python_error(const Error &error) {
     nb::object type = nb::module_::import_("muser.errors").attr(class_name(error.code()));
-    nb::object value = type(nb::str(error.message().c_str(), error.message().size()));
+    nb::object value = type(text(error.message()));
     for (const auto &[name, field] : error.fields()) {
         nb::object converted = std::holds_alternative<int64_t>(field)
                                    ? nb::cast(std::get<int64_t>(field))
-                                   : nb::cast(std::get<std::string>(field));
+                                   : text(std::get<std::string>(field));
         nb::setattr(value, name.c_str(), converted);
     }
     PyErr_SetObject(type.ptr(), value.ptr());

@@ -1,51 +1,114 @@
-// GgufFile for tools and the tokenizer, and the reference dequantizer for tests.
+// GgufFile: a parsed GGUF model for tools and the tokenizer. It holds no device and runs nothing.
 #include "bindings/bindings.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "core/error.h"
-#include "gguf/dequant.h"
+#include "bindings/gguf_value.h"
+#include "bindings/path.h"
+#include "gguf/value_type.h"
 
 namespace muser::bindings {
 
 namespace {
 
-using FloatArray = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+// The Python object: one pointer to the immutable model, so that views may share it.
+struct GgufFile {
+    std::shared_ptr<const gguf::Model> model;
+};
 
-gguf::BlockType block_type(std::string_view name) {
-    for (uint32_t id = 0; id < 64; ++id)
-        if (auto traits = gguf::traits_of(id); traits && traits->name == name)
-            return static_cast<gguf::BlockType>(id);
-    throw Error(ErrorCode::parameter, "type_name must be a tensor type of muser, not " + std::string(name),
-                {{"parameter", "type_name"}, {"value", std::string(name)}});
+GgufFile open(nb::handle path) {
+    const std::string bytes = to_path(path);
+    nb::gil_scoped_release unlocked; // a cold disk
+    return {gguf::Model::open(bytes)};
 }
 
-FloatArray dequantize(std::string_view type_name, nb::bytes data, int64_t n_values) {
-    const gguf::BlockType type = block_type(type_name);
-    const gguf::BlockTraits &traits = gguf::traits(type);
-    if (n_values < 0 || n_values % traits.elements != 0)
-        throw parameter_error("n_values", "must be a multiple of " + std::to_string(traits.elements), n_values);
-    const uint64_t n_blocks = static_cast<uint64_t>(n_values) / traits.elements;
-    if (data.size() % traits.bytes != 0 || data.size() / traits.bytes != n_blocks)
-        throw parameter_error("data", "must have " + std::to_string(traits.bytes) + " bytes for each block",
-                              static_cast<int64_t>(data.size()));
-    auto values = std::make_unique<float[]>(static_cast<size_t>(n_values));
-    gguf::dequantize(type, static_cast<const std::byte *>(data.data()), values.get(), static_cast<size_t>(n_values));
-    float *raw = values.get();
-    nb::capsule owner(values.release(), [](void *p) noexcept { delete[] static_cast<float *>(p); });
-    return FloatArray(raw, {static_cast<size_t>(n_values)}, owner);
+nb::object path_text(const std::string &path) {
+    return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+}
+
+nb::dict metadata(const GgufFile &self) {
+    nb::dict values;
+    for (const gguf::Entry &entry : self.model->metadata())
+        values[to_python(entry.key)] = to_python(entry.value);
+    return values;
+}
+
+nb::object get(const GgufFile &self, std::string_view key, nb::object fallback, std::optional<size_t> limit) {
+    const gguf::Entry *entry = self.model->find(key);
+    return entry ? to_python(entry->value, limit.value_or(SIZE_MAX)) : fallback;
+}
+
+nb::list entries(const GgufFile &self) {
+    nb::list rows;
+    for (const gguf::Entry &entry : self.model->metadata()) {
+        const auto *array = std::get_if<std::shared_ptr<const gguf::Array>>(&entry.value);
+        const uint32_t type = array ? (*array)->element_type : entry.type;
+        nb::object count = array ? nb::object(nb::int_((*array)->size())) : nb::none();
+        rows.append(nb::make_tuple(to_python(entry.key), to_python(gguf::value_type_name(type)), count));
+    }
+    return rows;
+}
+
+nb::list tensors(const GgufFile &self) {
+    nb::list rows;
+    for (const gguf::Tensor &tensor : self.model->tensors()) {
+        nb::list shape;
+        for (uint32_t i = 0; i < tensor.n_dims; ++i)
+            shape.append(tensor.shape[i]);
+        rows.append(nb::make_tuple(to_python(tensor.name), to_python(gguf::traits(tensor.type).name), nb::tuple(shape),
+                                   tensor.offset, tensor.data.size()));
+    }
+    return rows;
+}
+
+nb::list files(const GgufFile &self) {
+    nb::list paths;
+    for (const auto &file : self.model->files())
+        paths.append(path_text(file->path()));
+    return paths;
+}
+
+using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
+
+Bytes tensor_data(const GgufFile &self, std::string_view name) {
+    const gguf::Tensor *tensor = self.model->find_tensor(name);
+    if (!tensor)
+        throw nb::key_error(std::string(name).c_str());
+    auto keeper = std::make_unique<std::shared_ptr<const gguf::Model>>(self.model);
+    nb::capsule owner(keeper.get(), [](void *p) noexcept { delete static_cast<std::shared_ptr<const gguf::Model> *>(p); });
+    keeper.release();
+    return Bytes(reinterpret_cast<const uint8_t *>(tensor->data.data()), {tensor->data.size()}, owner);
 }
 
 } // namespace
 
 void init_gguf(nb::module_ &m) {
-    nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");
-    testing.def("dequantize", &dequantize, nb::arg("type_name"), nb::arg("data"), nb::arg("n_values"),
-                "Float32 values [n_values] of the blocks in data (bytes), by the reference dequantizer.");
+    nb::class_<GgufFile>(m, "GgufFile",
+                         "A parsed, memory-mapped GGUF model: one file, or all parts of a split one (open the first).\n\n"
+                         "Raises FileAccessError, ModelFormatError (path, offset) or UnsupportedModelError.")
+        .def("__init__", [](GgufFile *self, nb::object path) { new (self) GgufFile(open(path)); }, nb::arg("path"))
+        .def_prop_ro("path", [](const GgufFile &self) { return path_text(self.model->path()); })
+        .def_prop_ro("files", &files, "Paths of all parts; one for a model that is not split.")
+        .def_prop_ro("version", [](const GgufFile &self) { return self.model->version(); })
+        .def_prop_ro("alignment", [](const GgufFile &self) { return self.model->alignment(); }, "In bytes.")
+        .def("metadata", &metadata, "All metadata as a dict: int, float, bool, str (bytes where not UTF-8), lists of them.")
+        .def("get", &get, nb::arg("key"), nb::arg("default") = nb::none(), nb::kw_only(), nb::arg("limit") = nb::none(),
+             "The value of one key, else default. Of an array at most limit elements are converted.")
+        .def("entries", &entries,
+             "(key, type, count) of each entry in file order; count is None for a scalar, and type is then an array's element type.")
+        .def("tensors", &tensors,
+             "(name, type, shape, offset, nbytes) of each tensor in file order. shape[0] is the contiguous dimension; "
+             "offset is in the tensor's own file.")
+        .def("tensor_data", &tensor_data, nb::arg("name"),
+             "The tensor's bytes in the mapped file, read-only uint8 [nbytes], zero copy. KeyError when there is none.");
 }
 
 } // namespace muser::bindings

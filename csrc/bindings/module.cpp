@@ -5,4 +5,7 @@ NB_MODULE(_muser, m) {
     using namespace muser::bindings;
     init_errors(m);
     init_gguf(m);
+
+    nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");
+    init_testing_dequant(testing);
 }

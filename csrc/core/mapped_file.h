@@ -1,4 +1,5 @@
 // A read-only memory mapping of a whole file. The mapping outlives the descriptor.
+// An empty file maps to an empty span; a directory, pipe or device is refused.
 // Limit: a file truncated by another process while mapped raises SIGBUS on access (docs/guarantees.md).
 #pragma once
 

@@ -48,4 +48,11 @@ const BlockTraits &traits(BlockType type) {
     throw Error(ErrorCode::internal, "no traits for block type " + std::to_string(static_cast<uint32_t>(type)));
 }
 
+std::optional<BlockType> type_named(std::string_view name) {
+    for (const auto &[type, traits] : kTable)
+        if (traits.name == name)
+            return type;
+    return std::nullopt;
+}
+
 } // namespace muser::gguf

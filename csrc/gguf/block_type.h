@@ -23,5 +23,6 @@ struct BlockTraits {
 // Empty for every type id that muser does not read.
 std::optional<BlockTraits> traits_of(uint32_t type_id);
 const BlockTraits &traits(BlockType type);
+std::optional<BlockType> type_named(std::string_view name); // "Q4_K"
 
 } // namespace muser::gguf

@@ -1,0 +1,77 @@
+// mmap of a whole regular file, read-only and shared with the page cache.
+#include "core/mapped_file.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "core/error.h"
+
+namespace muser {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string &path, const std::string &reason) {
+    throw Error(ErrorCode::io, path + ": " + reason, {{"path", path}});
+}
+
+std::string os_reason(int code) { return std::generic_category().message(code); }
+
+struct Descriptor {
+    int fd;
+    explicit Descriptor(const std::string &path) {
+        // O_NONBLOCK: opening a pipe that nobody writes to must not hang the host.
+        do {
+            fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        } while (fd < 0 && errno == EINTR);
+        if (fd < 0)
+            refuse(path, os_reason(errno));
+    }
+    ~Descriptor() { ::close(fd); }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+};
+
+} // namespace
+
+MappedFile::MappedFile(const std::string &path) : path_(path) {
+    if (path.find('\0') != std::string::npos)
+        throw Error(ErrorCode::io, "a path must not contain a zero byte", {{"path", path}});
+    const Descriptor file(path);
+    struct stat status {};
+    if (::fstat(file.fd, &status) != 0)
+        refuse(path, os_reason(errno));
+    if (S_ISDIR(status.st_mode))
+        refuse(path, os_reason(EISDIR));
+    if (!S_ISREG(status.st_mode))
+        refuse(path, "not a regular file");
+    size_ = static_cast<size_t>(status.st_size);
+    if (size_ == 0) // mmap refuses a length of zero; what an empty file means is the reader's business
+        return;
+    void *address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd, 0);
+    if (address == MAP_FAILED)
+        refuse(path, "cannot be memory-mapped: " + os_reason(errno));
+    data_ = static_cast<const std::byte *>(address);
+}
+
+MappedFile::~MappedFile() {
+    if (data_)
+        ::munmap(const_cast<std::byte *>(data_), size_);
+}
+
+void MappedFile::release(std::span<const std::byte> range) const noexcept {
+    if (range.empty() || range.data() < data_ || range.size() > size_ ||
+        static_cast<size_t>(range.data() - data_) > size_ - range.size())
+        return;
+    // Whole pages only: a page shared with a neighbour may still be in use.
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
+    const auto end = reinterpret_cast<uintptr_t>(range.data() + range.size()) / page * page;
+    if (begin < end)
+        ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+} // namespace muser

@@ -1,0 +1,149 @@
+// Scalars, strings and arrays of the key/value section. Strings stay views into the mapped file: a
+// vocabulary of 262k tokens costs one allocation.
+#include "gguf/metadata.h"
+
+#include <utility>
+
+#include "gguf/name_index.h"
+#include "gguf/value_type.h"
+
+namespace muser::gguf {
+
+namespace {
+
+constexpr uint64_t kMinEntryBytes = 8 + 1 + 4 + 1; // key length, one byte of key, type, one byte of value
+
+bool read_bool(Cursor &cursor, const Subject &subject) {
+    const uint64_t at = cursor.position();
+    const auto byte = cursor.read<uint8_t>(subject);
+    if (byte > 1)
+        cursor.fail(at, subject.text() + " is a bool with the value " + std::to_string(byte) + ", not 0 or 1");
+    return byte == 1;
+}
+
+template <class Stored, class Wide> std::vector<Wide> read_numbers(Cursor &cursor, uint64_t count, const Subject &subject) {
+    cursor.require_elements(count, sizeof(Stored), subject);
+    const std::string_view bytes = cursor.read_bytes(count * sizeof(Stored), subject);
+    std::vector<Wide> values(count);
+    for (uint64_t i = 0; i < count; ++i) {
+        Stored stored;
+        std::memcpy(&stored, bytes.data() + i * sizeof(Stored), sizeof(Stored));
+        values[i] = static_cast<Wide>(stored);
+    }
+    return values;
+}
+
+std::vector<bool> read_bools(Cursor &cursor, uint64_t count, const Subject &subject) {
+    cursor.require_elements(count, 1, subject);
+    std::vector<bool> values(count);
+    for (uint64_t i = 0; i < count; ++i)
+        values[i] = read_bool(cursor, subject);
+    return values;
+}
+
+std::vector<std::string_view> read_strings(Cursor &cursor, uint64_t count, const Subject &subject) {
+    cursor.require_elements(count, sizeof(uint64_t), subject);
+    std::vector<std::string_view> values;
+    values.reserve(count);
+    for (uint64_t i = 0; i < count; ++i)
+        values.push_back(cursor.read_string(subject));
+    return values;
+}
+
+std::shared_ptr<const Array> read_array(Cursor &cursor, const Subject &subject, int depth);
+
+std::vector<std::shared_ptr<const Array>> read_arrays(Cursor &cursor, uint64_t count, const Subject &subject, int depth) {
+    if (depth >= kMaxArrayDepth)
+        cursor.fail(cursor.position(), subject.text() + " nests arrays deeper than " + std::to_string(kMaxArrayDepth));
+    cursor.require_elements(count, sizeof(uint32_t) + sizeof(uint64_t), subject);
+    std::vector<std::shared_ptr<const Array>> values;
+    values.reserve(count);
+    for (uint64_t i = 0; i < count; ++i)
+        values.push_back(read_array(cursor, subject, depth + 1));
+    return values;
+}
+
+[[noreturn]] void unknown_type(const Cursor &cursor, uint64_t at, const Subject &subject, uint32_t type) {
+    cursor.fail(at, subject.text() + " has the value type " + std::to_string(type) + ", which GGUF does not define");
+}
+
+// u32 element type, u64 count, then the elements.
+std::shared_ptr<const Array> read_array(Cursor &cursor, const Subject &subject, int depth) {
+    const uint64_t at = cursor.position();
+    auto array = std::make_shared<Array>();
+    array->element_type = cursor.read<uint32_t>(subject);
+    const auto count = cursor.read<uint64_t>(subject);
+    switch (array->element_type) {
+    case kUint8: array->values = read_numbers<uint8_t, uint64_t>(cursor, count, subject); break;
+    case kUint16: array->values = read_numbers<uint16_t, uint64_t>(cursor, count, subject); break;
+    case kUint32: array->values = read_numbers<uint32_t, uint64_t>(cursor, count, subject); break;
+    case kUint64: array->values = read_numbers<uint64_t, uint64_t>(cursor, count, subject); break;
+    case kInt8: array->values = read_numbers<int8_t, int64_t>(cursor, count, subject); break;
+    case kInt16: array->values = read_numbers<int16_t, int64_t>(cursor, count, subject); break;
+    case kInt32: array->values = read_numbers<int32_t, int64_t>(cursor, count, subject); break;
+    case kInt64: array->values = read_numbers<int64_t, int64_t>(cursor, count, subject); break;
+    case kFloat32: array->values = read_numbers<float, double>(cursor, count, subject); break;
+    case kFloat64: array->values = read_numbers<double, double>(cursor, count, subject); break;
+    case kBool: array->values = read_bools(cursor, count, subject); break;
+    case kString: array->values = read_strings(cursor, count, subject); break;
+    case kArray: array->values = read_arrays(cursor, count, subject, depth); break;
+    default: unknown_type(cursor, at, subject, array->element_type);
+    }
+    return array;
+}
+
+Value unsigned_value(uint64_t value) { return Value(std::in_place_type<uint64_t>, value); }
+Value signed_value(int64_t value) { return Value(std::in_place_type<int64_t>, value); }
+Value float_value(double value) { return Value(std::in_place_type<double>, value); }
+
+Value read_value(Cursor &cursor, uint32_t type, uint64_t type_at, const Subject &subject) {
+    switch (type) {
+    case kUint8: return unsigned_value(cursor.read<uint8_t>(subject));
+    case kUint16: return unsigned_value(cursor.read<uint16_t>(subject));
+    case kUint32: return unsigned_value(cursor.read<uint32_t>(subject));
+    case kUint64: return unsigned_value(cursor.read<uint64_t>(subject));
+    case kInt8: return signed_value(cursor.read<int8_t>(subject));
+    case kInt16: return signed_value(cursor.read<int16_t>(subject));
+    case kInt32: return signed_value(cursor.read<int32_t>(subject));
+    case kInt64: return signed_value(cursor.read<int64_t>(subject));
+    case kFloat32: return float_value(cursor.read<float>(subject));
+    case kFloat64: return float_value(cursor.read<double>(subject));
+    case kBool: return Value(std::in_place_type<bool>, read_bool(cursor, subject));
+    case kString: return Value(std::in_place_type<std::string_view>, cursor.read_string(subject));
+    case kArray: return Value(read_array(cursor, subject, 1));
+    default: unknown_type(cursor, type_at, subject, type);
+    }
+}
+
+std::string_view read_key(Cursor &cursor, uint64_t index) {
+    const uint64_t at = cursor.position();
+    const auto which = [&] { return "the key of metadata entry " + std::to_string(index); };
+    const auto length = cursor.read<uint64_t>({"the length of a metadata key", {}});
+    if (length == 0 || length > kMaxNameBytes)
+        cursor.fail(at, which() + " has " + std::to_string(length) + " bytes, not 1 to 65535");
+    const std::string_view key = cursor.read_bytes(length, {"a metadata key", {}});
+    if (!is_utf8(key))
+        cursor.fail(at, which() + ", " + quoted(key) + ", is not UTF-8");
+    return key;
+}
+
+} // namespace
+
+std::vector<Entry> read_metadata(Cursor &cursor, uint64_t count) {
+    cursor.require_elements(count, kMinEntryBytes, {"the metadata", {}});
+    std::vector<Entry> entries;
+    entries.reserve(count);
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t at = cursor.position();
+        const std::string_view key = read_key(cursor, i);
+        const Subject subject{"key", key};
+        const uint64_t type_at = cursor.position();
+        const auto type = cursor.read<uint32_t>(subject);
+        entries.push_back({key, type, read_value(cursor, type, type_at, subject), at});
+    }
+    if (const Entry *twin = first_duplicate(std::span<const Entry>(entries), &Entry::key))
+        cursor.fail(twin->offset, "key " + quoted(twin->key) + " appears twice");
+    return entries;
+}
+
+} // namespace muser::gguf
