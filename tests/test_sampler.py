@@ -1,0 +1,251 @@
+"""The sampler equals a slow, readable oracle: same filters, same integers, same random numbers.
+
+The oracle is the text of csrc/sample/sampler.h in plain Python. It draws from ``random.Random(seed)``, sorts
+the whole row, and uses a float64 exponential; two tests tie the float32 one to it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muser import _muser
+from muser.errors import ParameterError
+
+F32 = np.float32
+INF = math.inf
+UNIT = 1 << 30
+
+
+def weight(x: np.floating) -> int:
+    """floor(2^30 * exp(x)) as the native code rounds it: float32, no fused operations."""
+    x = max(F32(x), F32(-21.0))
+    n = (x * F32(1.44269504) + F32(12582912.0)) - F32(12582912.0)
+    r = (x - n * F32(0.693359375)) + n * F32(2.12194440e-4)
+    e = F32(1 / 5040)
+    for coefficient in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0):
+        e = e * r + F32(coefficient)
+    return int(e * F32(2.0 ** (int(n) + 30)))
+
+
+def weigh(row, tokens, temperature):
+    best = max(row)
+    with np.errstate(over="ignore"):
+        scale = F32(min(1 / temperature, float(np.finfo(F32).max)))
+        return [weight((row[t] - best) * scale) for t in tokens]
+
+
+class Oracle:
+    def __init__(self, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=0):
+        self.temperature, self.top_k, self.top_p, self.min_p = temperature, top_k, top_p, min_p
+        self.random = random.Random(seed)
+
+    def survivors(self, row):
+        ranking = sorted(range(len(row)), key=lambda t: (-row[t], t))
+        ranking = [t for t in ranking if row[t] > -INF]
+        if self.top_k > 0:
+            ranking = ranking[: self.top_k]
+        if self.top_p < 1:
+            weights = weigh(row, ranking, 1.0)
+            target, running = self.top_p * sum(weights), 0
+            for rank, w in enumerate(weights):
+                running += w
+                if running >= target:
+                    ranking = ranking[: rank + 1]
+                    break
+        if self.min_p > 0:
+            bound = F32(float(row[ranking[0]]) + math.log(self.min_p))
+            ranking = [t for t in ranking if row[t] >= bound]
+        return sorted(ranking)
+
+    def sample(self, row):
+        if self.temperature == 0:
+            return int(np.argmax(row))
+        if max(row) == INF:
+            row = np.where(row == INF, F32(0), F32(-INF))
+        tokens = self.survivors(row)
+        weights = weigh(row, tokens, self.temperature)
+        rest = (int(self.random.random() * 2**53) * sum(weights)) >> 53
+        for token, w in zip(tokens, weights):
+            if rest < w:
+                return token
+            rest -= w
+        raise AssertionError("the running sum never passed the draw")
+
+
+def rows(rng, n):
+    """Rows that people meet and rows that break samplers."""
+    normal = rng.standard_normal(n).astype(F32) * 3
+    yield normal
+    yield np.round(normal)  # many ties
+    yield np.zeros(n, F32)  # nothing but ties
+    yield np.sort(normal)
+    yield np.sort(normal)[::-1].copy()
+    one_hot = np.full(n, -INF, F32)
+    one_hot[rng.integers(n)] = -3.5
+    yield one_hot
+    masked = normal.copy()
+    masked[rng.random(n) < 0.9] = -INF
+    masked[rng.integers(n)] = 1.0
+    yield masked
+    certain = normal.copy()
+    certain[rng.integers(n, size=3)] = INF
+    yield certain
+    far = normal.copy()
+    far[rng.integers(n)] += 200
+    yield far
+    yield normal * F32(1e37)
+
+
+PARAMETERS = [
+    {},
+    {"temperature": 0.0},
+    {"temperature": 0.7},
+    {"temperature": 2.5},
+    {"temperature": 1e-6},
+    {"temperature": 1e-45},
+    {"temperature": 1e30},
+    {"top_k": 1},
+    {"top_k": 2, "temperature": 1.5},
+    {"top_k": 40},
+    {"top_k": -1},
+    {"top_k": 2**31 - 1},
+    {"top_p": 1e-9},
+    {"top_p": 0.3},
+    {"top_p": 0.95},
+    {"top_p": 0.999999},
+    {"min_p": 0.05},
+    {"min_p": 1.0},
+    {"min_p": 1e-9, "temperature": 3.0},
+    {"top_k": 64, "top_p": 0.95},
+    {"top_k": 20, "top_p": 0.8, "min_p": 0.1, "temperature": 0.6},
+    {"top_p": 0.9, "min_p": 0.02, "temperature": 1.3},
+]
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 257])
+def test_equals_the_oracle(parameters, n):
+    rng = np.random.default_rng(n)
+    for seed, row in enumerate(rows(rng, n)):
+        ours, oracle = _muser.Sampler(**parameters, seed=seed), Oracle(**parameters, seed=seed)
+        for _ in range(5):
+            assert ours.sample(row) == oracle.sample(row)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    row=st.lists(st.floats(-30, 30, width=32) | st.sampled_from([-INF, 0.0, 5.0]), min_size=1, max_size=90),
+    temperature=st.floats(0.05, 10),
+    top_k=st.integers(0, 100),
+    top_p=st.floats(0.01, 1),
+    min_p=st.floats(0, 1),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_equals_the_oracle_on_anything(row, temperature, top_k, top_p, min_p, seed):
+    row = np.array([*row, 1.0], F32)
+    parameters = dict(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    ours, oracle = _muser.Sampler(**parameters), Oracle(**parameters)
+    assert [ours.sample(row) for _ in range(4)] == [oracle.sample(row) for _ in range(4)]
+
+
+@pytest.mark.parametrize("parameters", [{"top_k": 64, "top_p": 0.95}, {"top_p": 0.9}, {"min_p": 0.1}, {"top_k": 5000}], ids=str)
+def test_survivors_of_a_large_vocabulary(parameters):
+    """Every survivor is drawn and nothing else is, when the temperature makes them all equally likely."""
+    row = np.random.default_rng(5).standard_normal(20_000).astype(F32) * 4
+    expected = Oracle(**parameters).survivors(row)
+    sampler = _muser.Sampler(**parameters, temperature=1e30, seed=1)
+    stream = random.Random(1)
+    for _ in range(300):  # equal weights: the draw picks a rank directly
+        assert sampler.sample(row) == expected[int(stream.random() * 2**53) * len(expected) >> 53]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**32, 2**63 + 12345, 2**64 - 1])
+def test_the_stream_is_pythons_random(seed):
+    """2^20 equal logits read 20 bits of every draw."""
+    row = np.zeros(1 << 20, F32)
+    sampler, stream = _muser.Sampler(seed=seed), random.Random(seed)
+    for _ in range(400):  # more than one refill of the 624 words
+        assert sampler.sample(row) == int(stream.random() * (1 << 20))
+
+
+def test_weights_are_the_exponential():
+    """The float32 exponential against float64, through the odds of two tokens."""
+    for x in np.linspace(-21.5, 0, 4000, dtype=F32):
+        exact = UNIT * math.exp(float(x))
+        assert abs(weight(x) - exact) <= 1 + 3e-7 * exact
+
+
+def test_distribution_matches_softmax():
+    logits = np.array([1.0, 0.0, 2.0, -1.0, 0.5], F32)
+    expected = np.exp(logits / 0.8) / np.exp(logits / 0.8).sum()
+    sampler = _muser.Sampler(temperature=0.8, seed=3)
+    n = 40_000
+    counts = np.bincount([sampler.sample(logits) for _ in range(n)], minlength=5)
+    assert np.abs(counts / n - expected).max() < 5 * math.sqrt(0.25 / n)
+
+
+def test_temperature_zero_is_the_first_maximum_and_draws_nothing():
+    row = np.zeros(300, F32)
+    row[[131, 77, 290]] = 4.0
+    assert _muser.Sampler(temperature=0, top_k=3, top_p=0.1, min_p=0.5).sample(row) == 77
+    row[290] = INF
+    assert _muser.Sampler(temperature=0).sample(row) == 290
+    assert _muser.Sampler(temperature=0).sample(np.array([-INF, -INF, -9.0], F32)) == 2
+
+
+@pytest.mark.parametrize("n", [1, 64, 100, 1000])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nan_is_refused_and_leaves_the_stream_alone(n, temperature):
+    rng = np.random.default_rng(2)
+    good = rng.standard_normal(n).astype(F32)
+    for at in {0, n // 2, n - 1}:
+        bad = good.copy()
+        bad[at] = np.nan
+        sampler, fresh = (_muser.Sampler(temperature=temperature, seed=9) for _ in range(2))
+        with pytest.raises(ParameterError, match=rf"logits\[{at}\] is NaN") as caught:
+            sampler.sample(bad)
+        assert caught.value.parameter == "logits"
+        assert caught.value.index == at
+        assert sampler.sample(good) == fresh.sample(good)
+
+
+def test_rows_without_a_token_are_refused():
+    for row in (np.full(70, -INF, F32), np.zeros(0, F32)):
+        for temperature in (0, 1):
+            with pytest.raises(ParameterError) as caught:
+                _muser.Sampler(temperature=temperature).sample(row)
+            assert caught.value.parameter == "logits"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -0.1), ("temperature", INF), ("temperature", math.nan),
+        ("top_k", -2),
+        ("top_p", 0.0), ("top_p", 1.01), ("top_p", -1), ("top_p", math.nan),
+        ("min_p", -0.01), ("min_p", 1.01), ("min_p", math.nan),
+    ],
+)  # fmt: skip
+def test_parameters_are_checked(name, value):
+    with pytest.raises(ParameterError, match=name) as caught:
+        _muser.Sampler(**{name: value})
+    assert caught.value.parameter == name
+
+
+def test_every_parameter_matters():
+    """A field that is accepted and then ignored would leave the survivors of this row unchanged."""
+    row = np.array([4.0, 3.0, 2.0, 1.0, 0.0], F32)
+
+    def drawn(**parameters):
+        sampler = _muser.Sampler(**parameters)
+        return [sampler.sample(row) for _ in range(200)]
+
+    plain = drawn(temperature=2.0)
+    for change in ({"temperature": 1.0}, {"top_k": 2}, {"top_p": 0.5}, {"min_p": 0.3}, {"seed": 1}):
+        assert drawn(**{"temperature": 2.0, **change}) != plain
