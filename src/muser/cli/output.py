@@ -1,0 +1,18 @@
+"""What every command prints goes through here: any text, to any stdout, without an encoding error."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+
+def emit(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
+    """Writes a line to ``stream`` (default: stdout); what its encoding lacks is written as ``\\xNN``."""
+    stream = sys.stdout if stream is None else stream
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + end)
+
+
+def printable(text: str) -> str:
+    """Text from a file with everything that could drive a terminal escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
