@@ -1,0 +1,13 @@
+// The kernel tables of the levels; matmul_kernels() (table.cpp) chooses among those this build has.
+#pragma once
+
+#include "device/cpu/matmul.h"
+
+namespace muser::cpu {
+
+extern const MatmulKernels portable_matmul;
+extern const MatmulKernels avx2_matmul;
+extern const MatmulKernels avx512_matmul;
+extern const MatmulKernels neon_matmul;
+
+} // namespace muser::cpu

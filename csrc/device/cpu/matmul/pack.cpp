@@ -1,0 +1,164 @@
+// Packing the file's blocks into lane-interleaved tiles, and reading a row back. Part of the load path:
+// word shuffles only, at several GB/s a core.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "device/cpu/matmul.h"
+#include "device/cpu/matmul/activations.h"
+#include "device/cpu/matmul/lane_block.h"
+#include "device/cpu/matmul/row_unit.h"
+#include "gguf/dequant.h"
+
+namespace muser::cpu {
+
+namespace {
+
+// Rows [row, row + count) of the file form one tile; lanes past count are zero.
+struct TileRows {
+    const uint8_t *first;
+    size_t row_bytes;
+    int count;
+};
+
+template <BlockType type, int lanes> void pack_quantized_tile(const TileRows &rows, uint64_t cols, std::byte *dst) {
+    constexpr PackedFormat format = packed_format(type);
+    constexpr int n_words = format.blocks * format.words();
+    constexpr int n_halves = format.halves();
+    const gguf::BlockTraits traits = gguf::traits(type);
+    const size_t file_blocks = cols / traits.elements;
+    constexpr int per_unit = format.blocks == 2 ? 2 : 1; // file blocks in a unit
+    uint32_t words[lanes][n_words] = {};
+    uint16_t halves[lanes][n_halves] = {};
+
+    for (size_t block = 0; block < file_blocks; block += per_unit, dst += format.unit_bytes(lanes)) {
+        for (int lane = 0; lane < rows.count; ++lane) {
+            const uint8_t *src = rows.first + lane * rows.row_bytes + block * traits.bytes;
+            if constexpr (per_unit == 1) {
+                unpack_file_super<type>(src, words[lane], halves[lane]);
+            } else {
+                for (int b = 0; b < 2; ++b) {
+                    uint32_t *w = words[lane] + b * format.words();
+                    uint16_t *h = halves[lane] + b * (n_halves / 2);
+                    if (block + b < file_blocks) {
+                        unpack_file_block<type>(src + b * traits.bytes, w, h);
+                    } else { // an odd last block leaves half a unit empty
+                        std::fill_n(w, format.words(), 0u);
+                        std::fill_n(h, n_halves / 2, uint16_t{0});
+                    }
+                }
+            }
+        }
+        auto *out_words = reinterpret_cast<uint32_t *>(dst);
+        for (int w = 0; w < n_words; ++w)
+            for (int lane = 0; lane < lanes; ++lane)
+                out_words[w * lanes + lane] = words[lane][w];
+        auto *out_halves = reinterpret_cast<uint16_t *>(dst + format.blocks * format.block_bytes(lanes));
+        for (int h = 0; h < n_halves; ++h)
+            for (int lane = 0; lane < lanes; ++lane)
+                out_halves[h * lanes + lane] = halves[lane][h];
+    }
+}
+
+template <class Value, int lanes> void pack_float_tile(const TileRows &rows, uint64_t cols, std::byte *dst) {
+    auto *out = reinterpret_cast<Value *>(dst);
+    constexpr uint64_t kStrip = 64 / sizeof(Value); // a cache line of each row
+    for (uint64_t k0 = 0; k0 < cols; k0 += kStrip) {
+        const uint64_t width = std::min(kStrip, cols - k0);
+        Value strip[lanes][kStrip] = {};
+        for (int lane = 0; lane < rows.count; ++lane)
+            std::memcpy(strip[lane], rows.first + lane * rows.row_bytes + k0 * sizeof(Value), width * sizeof(Value));
+        for (uint64_t k = 0; k < width; ++k)
+            for (int lane = 0; lane < lanes; ++lane)
+                out[(k0 + k) * lanes + lane] = strip[lane][k];
+    }
+}
+
+template <int lanes> void pack_tile(BlockType type, const TileRows &rows, uint64_t cols, std::byte *dst) {
+    switch (type) {
+    case BlockType::F32: return pack_float_tile<uint32_t, lanes>(rows, cols, dst);
+    case BlockType::F16:
+    case BlockType::BF16: return pack_float_tile<uint16_t, lanes>(rows, cols, dst);
+    case BlockType::Q4_0: return pack_quantized_tile<BlockType::Q4_0, lanes>(rows, cols, dst);
+    case BlockType::Q4_1: return pack_quantized_tile<BlockType::Q4_1, lanes>(rows, cols, dst);
+    case BlockType::Q5_0: return pack_quantized_tile<BlockType::Q5_0, lanes>(rows, cols, dst);
+    case BlockType::Q5_1: return pack_quantized_tile<BlockType::Q5_1, lanes>(rows, cols, dst);
+    case BlockType::Q8_0: return pack_quantized_tile<BlockType::Q8_0, lanes>(rows, cols, dst);
+    case BlockType::Q2_K: return pack_quantized_tile<BlockType::Q2_K, lanes>(rows, cols, dst);
+    case BlockType::Q3_K: return pack_quantized_tile<BlockType::Q3_K, lanes>(rows, cols, dst);
+    case BlockType::Q4_K: return pack_quantized_tile<BlockType::Q4_K, lanes>(rows, cols, dst);
+    case BlockType::Q5_K: return pack_quantized_tile<BlockType::Q5_K, lanes>(rows, cols, dst);
+    case BlockType::Q6_K: return pack_quantized_tile<BlockType::Q6_K, lanes>(rows, cols, dst);
+    case BlockType::IQ4_NL: return pack_quantized_tile<BlockType::IQ4_NL, lanes>(rows, cols, dst);
+    case BlockType::IQ4_XS: return pack_quantized_tile<BlockType::IQ4_XS, lanes>(rows, cols, dst);
+    }
+}
+
+} // namespace
+
+uint64_t packed_bytes(BlockType type, uint64_t rows, uint64_t cols, int lanes) {
+    return (rows + lanes - 1) / lanes * packed_tile_bytes(type, cols, lanes);
+}
+
+void pack_tiles(const TensorView &tensor, int lanes, std::byte *dst, uint64_t first, uint64_t last) {
+    const gguf::BlockTraits traits = gguf::traits(tensor.type);
+    const size_t row_bytes = tensor.cols / traits.elements * traits.bytes;
+    const uint64_t tile_bytes = packed_tile_bytes(tensor.type, tensor.cols, lanes);
+    const auto *data = reinterpret_cast<const uint8_t *>(tensor.data.data());
+    for (uint64_t tile = first; tile < last; ++tile) {
+        const uint64_t row = tile * lanes;
+        const int count = static_cast<int>(std::min<uint64_t>(lanes, tensor.rows - row));
+        const TileRows rows{data + row * row_bytes, row_bytes, count};
+        std::byte *out = dst + tile * tile_bytes;
+        if (lanes == 16)
+            pack_tile<16>(tensor.type, rows, tensor.cols, out);
+        else
+            pack_tile<8>(tensor.type, rows, tensor.cols, out);
+    }
+}
+
+namespace {
+
+void unpack_float_row(const PackedMatrix &matrix, const std::byte *tile, int lane, float *dst) {
+    for (uint64_t k = 0; k < matrix.cols; ++k) {
+        const uint64_t index = k * matrix.lanes + lane;
+        if (matrix.type == BlockType::F32) {
+            std::memcpy(dst + k, tile + index * 4, 4);
+        } else {
+            uint16_t bits;
+            std::memcpy(&bits, tile + index * 2, 2);
+            dst[k] = matrix.type == BlockType::F16 ? gguf::half_to_float(bits) : gguf::bfloat16_to_float(bits);
+        }
+    }
+}
+
+} // namespace
+
+void unpack_row(const PackedMatrix &matrix, uint64_t row, float *dst) {
+    const std::byte *tile = matrix.data + row / matrix.lanes * matrix.tile_bytes;
+    const int lane = static_cast<int>(row % matrix.lanes);
+    if (is_float_type(matrix.type))
+        return unpack_float_row(matrix, tile, lane, dst);
+    const PackedFormat format = packed_format(matrix.type);
+    for (uint64_t b = 0; b < matrix.cols / 32; ++b, dst += 32) {
+        const std::byte *unit = tile + b / format.blocks * format.unit_bytes(matrix.lanes);
+        const LaneBlock block = decode_lane_block(format, unit, matrix.lanes, lane, static_cast<int>(b % format.blocks));
+        for (int k = 0; k < 32; ++k) {
+            const float q = block.q[k];
+            switch (format.scaling) {
+            case Scaling::scale: dst[k] = block.d * q; break;
+            case Scaling::scale_min: dst[k] = block.d * q + block.m[0]; break;
+            case Scaling::halves: dst[k] = block.d * static_cast<float>(block.c[k / 16]) * q; break;
+            case Scaling::halves_min:
+                dst[k] = block.d * static_cast<float>(block.c[k / 16]) * q + block.m[k / 16];
+                break;
+            }
+        }
+    }
+}
+
+bool needs_quantized_rows(BlockType type) { return !is_float_type(type); }
+
+size_t quantized_row_bytes(uint64_t cols) { return RowLayout(cols).bytes; }
+
+} // namespace muser::cpu

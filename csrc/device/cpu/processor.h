@@ -1,0 +1,19 @@
+// What the processor offers, found by cpuid on x86 and from the operating system on ARM.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muser::cpu {
+
+struct Processor {
+    std::string brand;                 // empty when unknown
+    std::vector<std::string> features; // those that matter to the kernels, for people
+    bool avx2 = false;                 // AVX2, FMA, F16C and the rest of x86-64-v3, with OS support
+    bool avx512 = false;               // x86-64-v4 and VNNI, with OS support
+    bool neon_dotprod = false;         // ARMv8.2 dot product and half floats
+};
+
+Processor inspect_processor();
+
+} // namespace muser::cpu
