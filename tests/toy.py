@@ -117,8 +117,7 @@ def write_toy(path: str | Path, arch: str, quant: str = "F32", seed: int = 0, **
             add_matrix(writer, toy, name, shape, std)
     for name, size, mean, std in vectors(toy):
         if name not in toy.drop_tensors:
-            values = rng_of(toy, name).normal(mean, std, size)
-            writer.add_tensor(name, (np.abs(values) if name == "rope_freqs.weight" else values).astype(np.float32))
+            writer.add_tensor(name, rng_of(toy, name).normal(mean, std, size).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -216,7 +215,7 @@ def vectors(toy: Toy) -> list[tuple[str, int, float, float]]:
                       ("attn_v.bias", toy.kv_heads * h, 0.0, 0.5)]  # fmt: skip
         rows += [(f"blk.{i}.{name}", size, mean, std) for name, size, mean, std in layer]
     if toy.rope_freqs:
-        rows.append(("rope_freqs.weight", h // 2, 4.0, 1.5))
+        rows.append(("rope_freqs.weight", h // 2, 4.0, 0.8))
     return rows
 
 
