@@ -1,2 +1,11 @@
+// The AVX2 level: quantized products on vpmaddubsw, float products on FMA.
 #include "device/cpu/matmul/kernels.h"
-namespace muser::cpu { extern const MatmulKernels avx2_matmul; const MatmulKernels avx2_matmul{Level::avx2, 8, [](const float *s, uint64_t c, std::byte *d) { portable_matmul.quantize_row(s, c, d); }, [](const PackedMatrix &m, uint64_t f, uint64_t l, const ActivationRows &in, int n, float *o, size_t s, const float *b) { portable_matmul.matmul(m, f, l, in, n, o, s, b); }}; }
+#include "device/cpu/matmul/quantize_avx2.h"
+#include "device/cpu/matmul/vector_dispatch.h"
+#include "device/cpu/matmul/vectors_avx2.h"
+
+namespace muser::cpu {
+
+const MatmulKernels avx2_matmul{Level::avx2, Avx2::lanes, quantize_row_avx2, vector_matmul<Avx2>};
+
+} // namespace muser::cpu

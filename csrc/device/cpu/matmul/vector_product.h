@@ -1,0 +1,182 @@
+// The quantized matrix product of a vector level: loops over tiles, row sets and blocks, and the float
+// arithmetic of format.h's table. A level gives its vectors and integer_sums().
+//
+// Up to kDirectRows rows, a weight block is unpacked in registers and used for all of them: one pass over
+// the packed weights at memory speed. For more, a panel of blocks is unpacked once into first-level cache
+// and the rows stream over it, panel_rows at a time.
+#pragma once
+
+#include <algorithm>
+
+#include "device/cpu/matmul.h"
+#include "device/cpu/matmul/activations.h"
+#include "device/cpu/matmul/vector_source.h"
+
+namespace muser::cpu {
+
+inline constexpr int kDirectRows = 4;
+inline constexpr int kPanelBlocks = 16; // 512 values: 4-5 KiB a panel at 8 lanes
+inline constexpr int kPrefetchBytes = 1024; // how far ahead of the block in use the packed bytes are asked for
+
+// Where block `block` of R consecutive activation rows has its values.
+template <int R> struct RowBlocks {
+    const std::byte *first;
+    size_t stride;
+    const RowLayout &layout;
+    size_t block;
+
+    MUSER_INLINE const std::byte *row(int r) const { return first + r * stride; }
+    MUSER_INLINE const std::byte *quants(int r) const { return row(r) + 32 * block; }
+    MUSER_INLINE const std::byte *scale(int r) const { return row(r) + layout.scale + 4 * block; }
+    MUSER_INLINE const std::byte *sum(int r) const { return row(r) + layout.sum + 4 * block; }
+    MUSER_INLINE const std::byte *zero8(int r) const { return row(r) + layout.zero8 + 4 * block; }
+    MUSER_INLINE const std::byte *zero128(int r) const { return row(r) + layout.zero128 + 4 * block; }
+    MUSER_INLINE const std::byte *half_sum(int r) const { return row(r) + layout.half_sum + 8 * block; }
+    MUSER_INLINE const std::byte *half_zero32(int r) const { return row(r) + layout.half_zero32 + 8 * block; }
+    MUSER_INLINE const std::byte *pair_zero32(int r) const { return row(r) + layout.pair_zero32 + 8 * block; }
+};
+
+// acc[r] takes in the source's block b.
+template <class V, class Source, int R>
+MUSER_INLINE void add_block(const Source &source, int b, const RowBlocks<R> &rows, typename V::F (&acc)[R]) {
+    constexpr Scaling scaling = Source::arithmetic.scaling;
+    typename V::W t[R];
+    V::integer_sums(source, b, rows, t);
+    const auto &scales = source.scales(b);
+    for (int r = 0; r < R; ++r) {
+        acc[r] = V::fma(V::to_float(t[r]), V::mul(scales.d, V::broadcast(rows.scale(r))), acc[r]);
+        if constexpr (scaling == Scaling::scale_min)
+            acc[r] = V::fma(scales.m, V::broadcast(rows.sum(r)), acc[r]);
+        if constexpr (scaling == Scaling::halves_min) {
+            acc[r] = V::fma(scales.m0, V::broadcast(rows.half_sum(r)), acc[r]);
+            acc[r] = V::fma(scales.m1, V::broadcast(rows.half_sum(r) + 4), acc[r]);
+        }
+    }
+}
+
+// One call of MatmulKernels::matmul.
+struct ProductCall {
+    const PackedMatrix &matrix;
+    uint64_t first, last;
+    const std::byte *rows;
+    RowLayout layout;
+    int n;
+    float *out;
+    size_t out_stride;
+    const float *bias;
+
+    // The finished accumulators of one tile and one activation row, [lanes].
+    template <class V> void store(uint64_t tile, int r, const float *acc) const {
+        const uint64_t o = tile * V::lanes;
+        float *to = out + r * out_stride + o;
+        if (o + V::lanes <= matrix.rows) {
+            const auto value = V::load_f32(acc);
+            V::store(to, bias ? V::add(value, V::load_f32(bias + o)) : value);
+            return;
+        }
+        for (uint64_t lane = 0; o + lane < matrix.rows; ++lane)
+            to[lane] = bias ? acc[lane] + bias[o + lane] : acc[lane];
+    }
+};
+
+template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
+    using Source = PackedSource<V, type>;
+    for (uint64_t tile = call.first; tile < call.last; ++tile) {
+        typename V::F acc[R];
+        for (int r = 0; r < R; ++r)
+            acc[r] = V::zero();
+        const std::byte *unit = call.matrix.data + tile * call.matrix.tile_bytes;
+        for (size_t block = 0; block < call.layout.blocks; unit += Source::unit_bytes) {
+            Source source;
+            source.open_unit(unit);
+            for (int b = 0; b < Source::unit_blocks && block < call.layout.blocks; ++b, ++block) {
+                for (int i = 0; i < Source::unit_bytes / Source::unit_blocks; i += 64)
+                    __builtin_prefetch(unit + b * (Source::unit_bytes / Source::unit_blocks) + kPrefetchBytes + i);
+                add_block<V>(source, b, RowBlocks<R>{call.rows, call.layout.bytes, call.layout, block}, acc);
+            }
+        }
+        for (int r = 0; r < R; ++r) {
+            float lanes[V::lanes];
+            V::store(lanes, acc[r]);
+            call.store<V>(tile, r, lanes);
+        }
+    }
+}
+
+// Adds panel blocks [0, count), which are the rows' blocks from first_block on, to acc [R][lanes].
+template <class V, Arithmetic a, int R>
+void panel_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows, const RowLayout &layout,
+                size_t first_block, float *acc) {
+    const PanelSource<V, a> source(panel);
+    typename V::F sums[R];
+    for (int r = 0; r < R; ++r)
+        sums[r] = V::load_f32(acc + r * V::lanes);
+    for (int b = 0; b < count; ++b)
+        add_block<V>(source, b, RowBlocks<R>{rows, layout.bytes, layout, first_block + b}, sums);
+    for (int r = 0; r < R; ++r)
+        V::store(acc + r * V::lanes, sums[r]);
+}
+
+template <class V, Arithmetic a>
+void panel_all_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows, int n,
+                    const RowLayout &layout, size_t first_block, float *acc) {
+    const auto step = [&]<int R>() {
+        for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes)
+            panel_rows<V, a, R>(panel, count, rows, layout, first_block, acc);
+    };
+    step.template operator()<V::panel_rows>();
+    if constexpr (V::panel_rows > 4)
+        step.template operator()<4>();
+    step.template operator()<2>();
+    step.template operator()<1>();
+}
+
+// Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks.
+template <class V, BlockType type>
+void unpack_panel(const std::byte *tile, size_t first, int count, PanelBlock<V, packed_format(type).scaling> *panel) {
+    using Source = PackedSource<V, type>;
+    const std::byte *unit = tile + first / Source::unit_blocks * Source::unit_bytes;
+    for (int done = 0; done < count; unit += Source::unit_bytes) {
+        Source source;
+        source.open_unit(unit);
+        for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done) {
+            static_for<8>([&](auto g) { panel[done].groups[g] = source.template group<g>(b); });
+            panel[done].scales = source.scales(b);
+        }
+    }
+}
+
+inline constexpr int kRowBatch = 128; // rows whose accumulators of one tile are kept beside the panel
+
+template <class V, BlockType type> void panel_product(const ProductCall &call) {
+    constexpr Arithmetic a = arithmetic_of(type);
+    PanelBlock<V, a.scaling> panel[kPanelBlocks];
+    alignas(64) float acc[kRowBatch * V::lanes];
+    const int blocks = static_cast<int>(call.layout.blocks);
+    for (int r0 = 0; r0 < call.n; r0 += kRowBatch) {
+        const int batch = std::min(kRowBatch, call.n - r0);
+        const std::byte *rows = call.rows + r0 * call.layout.bytes;
+        for (uint64_t tile = call.first; tile < call.last; ++tile) {
+            std::fill_n(acc, batch * V::lanes, 0.0f);
+            for (int first = 0; first < blocks; first += kPanelBlocks) {
+                const int count = std::min(kPanelBlocks, blocks - first);
+                unpack_panel<V, type>(call.matrix.data + tile * call.matrix.tile_bytes, first, count, panel);
+                panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, acc);
+            }
+            for (int r = 0; r < batch; ++r)
+                call.store<V>(tile, r0 + r, acc + r * V::lanes);
+        }
+    }
+}
+
+template <class V, BlockType type> void quantized_product(const ProductCall &call) {
+    switch (call.n) {
+    case 1: return direct_product<V, type, 1>(call);
+    case 2: return direct_product<V, type, 2>(call);
+    case 3: return direct_product<V, type, 3>(call);
+    case 4: return direct_product<V, type, 4>(call);
+    default: return panel_product<V, type>(call);
+    }
+}
+
+} // namespace muser::cpu

@@ -1,0 +1,163 @@
+// Unpacking of weight blocks to vectors, one template for all vector levels. V names a level's vectors: W
+// holds one 32-bit word a lane, F one float32 a lane (vectors_<level>.h).
+//
+// Everything that takes a V has internal linkage, because every V lives in an unnamed namespace: code
+// compiled with one level's instructions can never be merged with another's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "device/cpu/matmul/format.h"
+
+#define MUSER_INLINE inline __attribute__((always_inline))
+
+namespace muser::cpu {
+
+// Calls f(constant 0), f(constant 1), ...: a loop whose index may be a template argument.
+template <int n, class Function> MUSER_INLINE void static_for(Function &&f) {
+    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+        (f(std::integral_constant<int, i>{}), ...);
+    }(std::make_integer_sequence<int, n>{});
+}
+
+// What the integer arithmetic of a block depends on; types that agree in it share their panel kernels.
+struct Arithmetic {
+    Scaling scaling;
+    int zero, max;
+    bool is_signed;
+};
+
+constexpr Arithmetic arithmetic_of(BlockType type) {
+    const PackedFormat format = packed_format(type);
+    return {format.scaling, format.zero, format.max, format.is_signed};
+}
+
+template <class V, Scaling> struct BlockScales;
+template <class V> struct BlockScales<V, Scaling::scale> {
+    typename V::F d;
+};
+template <class V> struct BlockScales<V, Scaling::scale_min> {
+    typename V::F d, m;
+};
+template <class V> struct BlockScales<V, Scaling::halves> {
+    typename V::F d;
+    typename V::C c0, c1; // integer factors in the form the level likes
+};
+template <class V> struct BlockScales<V, Scaling::halves_min> {
+    typename V::F d;
+    typename V::C c0, c1;
+    typename V::F m0, m1;
+};
+
+// Blocks straight from a packed unit.
+template <class V, BlockType type> class PackedSource {
+  public:
+    using W = typename V::W;
+    using F = typename V::F;
+    static constexpr PackedFormat format = packed_format(type);
+    static constexpr Arithmetic arithmetic = arithmetic_of(type);
+    static constexpr int unit_blocks = format.blocks;
+    static constexpr int block_bytes = format.block_bytes(V::lanes);
+    static constexpr int unit_bytes = format.unit_bytes(V::lanes);
+    using Scales = BlockScales<V, format.scaling>;
+
+    MUSER_INLINE void open_unit(const std::byte *unit) {
+        unit_ = unit;
+        halves_ = unit + format.blocks * block_bytes;
+        if constexpr (format.blocks == 8) {
+            d_ = V::load_f16(half(0));
+            if constexpr (format.store == ScaleStore::super_cm || format.store == ScaleStore::super_cmcm)
+                minus_dmin_ = V::negate(V::load_f16(half(1)));
+        }
+    }
+
+    // Values 4g .. 4g + 3 of the unit's block b, one byte each: unsigned and above their zero point, or signed.
+    template <int g> MUSER_INLINE W group(int b) const {
+        const std::byte *block = unit_ + b * block_bytes;
+        const auto word = [&](int index) __attribute__((always_inline)) { return V::load(block + index * 4 * V::lanes); };
+        if constexpr (format.bytes)
+            return word(g);
+        W value;
+        if constexpr (format.nibbles) {
+            if constexpr (g < 4)
+                value = V::bit_and(word(g), V::splat(0x0f0f0f0fu));
+            else
+                value = V::bit_and(V::template shift_right<4>(word(g - 4)), V::splat(0x0f0f0f0fu));
+        }
+        if constexpr (format.pairs) {
+            constexpr int to = format.nibbles ? 4 : 0;
+            const W high = field<2 * (g % 4), to>(word((format.nibbles ? 4 : 0) + g / 4), 0x03030303u);
+            value = format.nibbles ? V::bit_or(value, high) : high;
+        }
+        if constexpr (format.bits) {
+            constexpr int to = format.nibbles ? 4 : 2;
+            value = V::bit_or(value, field<g, to>(word(format.words() - 1), 0x01010101u));
+        }
+        if constexpr (format.levels)
+            value = V::iq4_levels(value);
+        return value;
+    }
+
+    MUSER_INLINE Scales scales(int b) const {
+        if constexpr (format.store == ScaleStore::block_d) {
+            return {V::load_f16(half(b))};
+        } else if constexpr (format.store == ScaleStore::block_dm) {
+            return {V::load_f16(half(2 * b)), V::load_f16(half(2 * b + 1))};
+        } else if constexpr (format.store == ScaleStore::super_i8) {
+            // two blocks a half: the odd block's byte is the upper one
+            const W c = V::sign_extend_byte(V::shift_left(V::load_u16(half(1 + b / 2)), b % 2 ? 16 : 24));
+            return {V::mul(d_, V::to_float(c))};
+        } else if constexpr (format.store == ScaleStore::super_cm) {
+            const W cm = V::load_u16(half(2 + b));
+            return {V::mul(d_, V::to_float(V::bit_and(cm, V::splat(0xff)))),
+                    V::mul(minus_dmin_, V::to_float(V::template shift_right<8>(cm)))};
+        } else if constexpr (format.store == ScaleStore::super_cc) {
+            const W cc = V::load_u16(half(1 + b));
+            return {d_, V::low_factor(cc), V::high_factor(cc)};
+        } else {
+            const W x = V::load_u16(half(2 + b));
+            const W c = V::bit_and(x, V::splat(0x0f0f));
+            const W m0 = V::bit_and(V::template shift_right<4>(x), V::splat(0x0f));
+            return {d_, V::low_factor(c), V::high_factor(c), V::mul(minus_dmin_, V::to_float(m0)),
+                    V::mul(minus_dmin_, V::to_float(V::template shift_right<12>(x)))};
+        }
+    }
+
+  private:
+    MUSER_INLINE const std::byte *half(int index) const { return halves_ + index * 2 * V::lanes; }
+
+    // The field at bit `from` of every byte, moved to bit `to`; mask as for a field at bit 0.
+    template <int from, int to> static MUSER_INLINE W field(W word, uint32_t mask) {
+        if constexpr (from < to)
+            word = V::shift_left(word, to - from);
+        else if constexpr (from > to)
+            word = V::template shift_right<from - to>(word);
+        return V::bit_and(word, V::splat(mask << to));
+    }
+
+    const std::byte *unit_ = nullptr, *halves_ = nullptr;
+    F d_{}, minus_dmin_{};
+};
+
+// A block unpacked once for many activation rows.
+template <class V, Scaling scaling> struct PanelBlock {
+    typename V::W groups[8];
+    BlockScales<V, scaling> scales;
+};
+
+template <class V, Arithmetic a> class PanelSource {
+  public:
+    static constexpr Arithmetic arithmetic = a;
+    using Block = PanelBlock<V, a.scaling>;
+
+    explicit PanelSource(const Block *blocks) : blocks_(blocks) {}
+    template <int g> MUSER_INLINE typename V::W group(int b) const { return blocks_[b].groups[g]; }
+    MUSER_INLINE const BlockScales<V, a.scaling> &scales(int b) const { return blocks_[b].scales; }
+
+  private:
+    const Block *blocks_;
+};
+
+} // namespace muser::cpu
