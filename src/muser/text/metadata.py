@@ -1,0 +1,92 @@
+"""Typed access to the ``tokenizer.ggml.*`` keys of a GGUF file.
+
+Every value that a file gives is checked here for its type; what the values mean is checked in ``vocabulary``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from ..errors import ModelFormatError, UnsupportedModelError
+
+PREFIX = "tokenizer.ggml."
+
+
+class Metadata(Protocol):
+    """What is needed of a source: a ``dict`` has it, and so has ``muser._muser.GgufFile``."""
+
+    def get(self, key: str, /) -> object: ...
+
+
+class MetadataReader:
+    """Reads keys below ``tokenizer.ggml.``; a value of the wrong type raises :class:`ModelFormatError`."""
+
+    def __init__(self, source: Metadata, path: str | None) -> None:
+        self._source = source
+        self._path = path
+
+    def broken(self, message: str) -> ModelFormatError:
+        error = ModelFormatError(message if self._path is None else f"{self._path}: {message}")
+        error.path = self._path
+        return error
+
+    def unsupported(self, message: str) -> UnsupportedModelError:
+        error = UnsupportedModelError(message if self._path is None else f"{self._path}: {message}")
+        error.path = self._path
+        return error
+
+    def architecture(self) -> str:
+        value = self._source.get("general.architecture")
+        return value if isinstance(value, str) else ""
+
+    def string(self, key: str) -> str | None:
+        value = self._source.get(PREFIX + key)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong_type(key, value, "a UTF-8 string")
+        return value
+
+    def boolean(self, key: str) -> bool | None:
+        value = self._source.get(PREFIX + key)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong_type(key, value, "a bool")
+        return value
+
+    def token_id(self, key: str, count: int) -> int | None:
+        """A token id below ``count``, or None where the key is missing."""
+        value = self._source.get(PREFIX + key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong_type(key, value, "an integer")
+        if not 0 <= value < count:
+            raise self.broken(f"{PREFIX}{key} is {value}, but the vocabulary has {count} tokens")
+        return value
+
+    def strings(self, key: str) -> list[str]:
+        return cast("list[str]", self._array_of(key, (str,), "a UTF-8 string"))
+
+    def numbers(self, key: str, count: int) -> list[float]:
+        """An array of exactly ``count`` numbers."""
+        values = self._array_of(key, (int, float), "a number")
+        if len(values) != count:
+            raise self.broken(f"{PREFIX}{key} has {len(values)} entries for {count} tokens")
+        return cast("list[float]", values)
+
+    def has(self, key: str) -> bool:
+        return self._source.get(PREFIX + key) is not None
+
+    def _array_of(self, key: str, types: tuple[type, ...], wanted: str) -> list[object]:
+        value = self._source.get(PREFIX + key)
+        if value is None:
+            raise self.broken(f"{PREFIX}{key} is missing")
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if not isinstance(value, (list, tuple)):
+            raise self._wrong_type(key, value, "an array")
+        if not set(map(type, value)).issubset(types):  # exact types: a bool is no number
+            index = next(index for index, element in enumerate(value) if type(element) not in types)
+            raise self._wrong_type(f"{key}[{index}]", value[index], wanted)
+        return list(value)
+
+    def _wrong_type(self, key: str, value: object, wanted: str) -> ModelFormatError:
+        return self.broken(f"{PREFIX}{key} is {value!r:.80}, not {wanted}")

@@ -1,0 +1,162 @@
+"""The tokenizer of one model, built from the vocabulary in its GGUF file.
+
+Text that a user types never becomes a control token: that needs ``parse_special=True``, which is for text from a
+chat template. Checking the vocabulary happens at once, building the encoder at the first :meth:`Tokenizer.encode`.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Iterable
+
+from ..errors import ParameterError
+from .bpe import BpeEncoder
+from .fragments import Fragments
+from .metadata import Metadata
+from .pieces import piece_bytes
+from .spm import SpmEncoder
+from .token_type import TokenType
+from .vocabulary import read_vocabulary
+
+_ERRORS = ("replace", "ignore", "strict")
+
+
+class Tokenizer:
+    """Immutable, and safe to use from any number of threads.
+
+    ``metadata``: anything with ``get(key)``, such as the file's metadata as a dict. ``path`` is for error messages.
+    Raises UnsupportedModelError for a kind of vocabulary that muser lacks, ModelFormatError for broken data.
+    """
+
+    def __init__(self, metadata: Metadata, *, path: str | None = None) -> None:
+        vocabulary = read_vocabulary(metadata, path)
+        self._vocabulary = vocabulary
+        self._build_lock = threading.Lock()
+        self._encoder: BpeEncoder | SpmEncoder | None = None
+        self._pieces: dict[int, bytes] = {}
+        user_defined = [
+            (text, token)
+            for text, token in vocabulary.ids.items()
+            if vocabulary.types[token] == TokenType.USER_DEFINED and token not in vocabulary.control
+        ]
+        control = [(text, token) for text, token in vocabulary.ids.items() if token in vocabulary.control]
+        self._text_fragments = Fragments(user_defined)
+        self._all_fragments = Fragments(user_defined + control)
+
+        self.vocab_size: int = len(vocabulary.tokens)
+        self.bos_id: int | None = vocabulary.bos
+        self.eos_id: int | None = vocabulary.eos
+        self.eot_id: int | None = vocabulary.eot
+        self.eom_id: int | None = vocabulary.eom
+        self.unk_id: int | None = vocabulary.unknown
+        self.pad_id: int | None = vocabulary.padding
+        self.mask_id: int | None = vocabulary.mask
+        self.stop_ids: frozenset[int] = vocabulary.stop
+        self.add_bos: bool = vocabulary.add_bos
+        self.add_eos: bool = vocabulary.add_eos
+        self.add_space_prefix: bool = vocabulary.add_space_prefix
+
+    def encode(self, text: str, *, add_bos: bool | None = None, parse_special: bool = False) -> list[int]:
+        """Token ids of ``text``.
+
+        ``add_bos``: True puts the begin-of-text token in front, False does not; None does what the file says, but
+        never doubles one that ``text`` begins with. ``parse_special``: control tokens written in ``text`` become
+        themselves. An end-of-text token is never appended, whatever the file says: a prompt is to be continued.
+
+        Raises TypeError where ``text`` is not a str; ParameterError where it cannot be encoded as UTF-8 (a lone
+        surrogate) or spelled with this vocabulary, where it has more than 2,000,000 characters without a place
+        to cut, and for ``add_bos=True`` where the vocabulary has no such token.
+        """
+        _check_text(text)
+        if add_bos and self.bos_id is None:
+            raise ParameterError(
+                "add_bos is True, but the vocabulary has no begin-of-text token",
+                parameter="add_bos",
+                value=add_bos,
+            )
+        encoder = self._encoder or self._build()
+        ids: list[int] = []
+        after_special = True
+        for part in (self._all_fragments if parse_special else self._text_fragments).split(text):
+            if isinstance(part, int):
+                ids.append(part)
+                after_special = True
+            else:
+                ids += encoder.encode(" " + part if self.add_space_prefix and after_special else part)
+                after_special = False
+        if add_bos is None:
+            add_bos = self.add_bos and ids[:1] != [self.bos_id]
+        if add_bos and self.bos_id is not None:
+            ids.insert(0, self.bos_id)
+        return ids
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = False, errors: str = "replace") -> str:
+        """The text of ``ids``, as a text of its own; for tokens that go on after others see :class:`Detokenizer`.
+
+        ``skip_special`` leaves control tokens out. ``errors``: "replace" (U+FFFD), "ignore" or "strict"
+        (UnicodeDecodeError) for bytes that are not UTF-8. Raises ParameterError for a bad id or ``errors``.
+        """
+        if errors not in _ERRORS:
+            raise ParameterError(
+                f"errors is {errors!r}, not one of {', '.join(_ERRORS)}", parameter="errors", value=errors
+            )
+        drop_space = self.add_space_prefix
+        parts = []
+        for token in ids:
+            data = self.token_bytes(token)
+            if self.is_control(token):
+                data = b"" if skip_special else data
+            elif drop_space and data:
+                data = data.removeprefix(b" ")
+                drop_space = False
+            parts.append(data)
+        return b"".join(parts).decode("utf-8", errors)
+
+    def token_bytes(self, token: int) -> bytes:
+        """What one token adds to the text; possibly a part of a character. ParameterError for a bad id."""
+        index = self._checked(token)
+        known = self._pieces.get(index)
+        if known is None:
+            known = self._pieces[index] = piece_bytes(self._vocabulary, index)
+        return known
+
+    def token_text(self, token: int) -> str:
+        """The token as the vocabulary spells it (for a control token: what a template writes)."""
+        return self._vocabulary.tokens[self._checked(token)]
+
+    def token_id(self, text: str) -> int | None:
+        """The id of the token that the vocabulary spells ``text``, or None."""
+        return self._vocabulary.ids.get(text)
+
+    def is_control(self, token: int) -> bool:
+        """Whether the token steers the model instead of being text. False for a number that is no id."""
+        return token in self._vocabulary.control
+
+    def _build(self) -> BpeEncoder | SpmEncoder:
+        with self._build_lock:
+            if self._encoder is None:
+                kind = BpeEncoder if self._vocabulary.model == "gpt2" else SpmEncoder
+                self._encoder = kind(self._vocabulary)
+            return self._encoder
+
+    def _checked(self, token: int) -> int:
+        index = operator.index(token)
+        if not 0 <= index < self.vocab_size:
+            raise ParameterError(
+                f"token is {index}, not in 0 to {self.vocab_size - 1}", parameter="token", value=index
+            )
+        return index
+
+
+def _check_text(text: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            f"text[{error.start}] is {text[error.start]!r}, which UTF-8 cannot encode",
+            parameter="text",
+            value=text[error.start],
+        ) from None
