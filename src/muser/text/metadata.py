@@ -63,22 +63,22 @@ class MetadataReader:
         return value
 
     def strings(self, key: str) -> list[str]:
-        return cast("list[str]", self._array_of(key, (str,), "a UTF-8 string"))
+        values = self._array_of(key, (str,), "a UTF-8 string")
+        if values is None:
+            raise self.broken(f"{PREFIX}{key} is missing")
+        return cast("list[str]", values)
 
-    def numbers(self, key: str, count: int) -> list[float]:
-        """An array of exactly ``count`` numbers."""
+    def numbers(self, key: str, count: int) -> list[float] | None:
+        """An array of exactly ``count`` numbers, or None where the key is missing."""
         values = self._array_of(key, (int, float), "a number")
-        if len(values) != count:
+        if values is not None and len(values) != count:
             raise self.broken(f"{PREFIX}{key} has {len(values)} entries for {count} tokens")
-        return cast("list[float]", values)
+        return cast("list[float] | None", values)
 
-    def has(self, key: str) -> bool:
-        return self._source.get(PREFIX + key) is not None
-
-    def _array_of(self, key: str, types: tuple[type, ...], wanted: str) -> list[object]:
+    def _array_of(self, key: str, types: tuple[type, ...], wanted: str) -> list[object] | None:
         value = self._source.get(PREFIX + key)
         if value is None:
-            raise self.broken(f"{PREFIX}{key} is missing")
+            return None
         if hasattr(value, "tolist"):
             value = value.tolist()
         if not isinstance(value, (list, tuple)):

@@ -117,9 +117,9 @@ def _unique(reader: MetadataReader, tokens: list[str]) -> dict[str, int]:
 
 
 def _types(reader: MetadataReader, tokens: list[str]) -> list[int]:
-    if not reader.has("token_type"):
-        return [TokenType.NORMAL] * len(tokens)
     types = reader.numbers("token_type", len(tokens))
+    if types is None:
+        return [TokenType.NORMAL] * len(tokens)
     for kind in set(types) - {int(known) for known in TokenType}:
         raise reader.broken(f"{PREFIX}token_type[{types.index(kind)}] is {kind}")
     byte = int(TokenType.BYTE)
@@ -133,6 +133,8 @@ def _types(reader: MetadataReader, tokens: list[str]) -> list[int]:
 
 def _scores(reader: MetadataReader, count: int) -> list[float]:
     scores = reader.numbers("scores", count)
+    if scores is None:
+        raise reader.broken(f"{PREFIX}scores is missing")
     for token in (token for token, score in enumerate(scores) if math.isnan(score)):
         raise reader.broken(f"{PREFIX}scores[{token}] is nan")
     return scores
