@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from muser._muser import GgufFile
 from muser.cli.output import emit, printable
 
@@ -104,6 +106,6 @@ def value_text(value: Any, type_name: str, count: int | None) -> str:
 
 def abbreviated(value: Any, type_name: str) -> str:
     if isinstance(value, float):
-        return f"{value:.9g}" if type_name == "f32" else repr(value)
-    text = json.dumps(value) if isinstance(value, str) else repr(value)
+        return str(np.float32(value)) if type_name == "f32" else repr(value)  # the shortest that reads back
+    text = printable(json.dumps(value, ensure_ascii=False)) if isinstance(value, str) else repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}... ({len(text)} characters)"
