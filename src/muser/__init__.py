@@ -1,1 +1,72 @@
-"""muser"""
+"""muser: one GGUF language model, one to four generations side by side, the same bits in company as alone.
+
+    model = muser.Model.tiny()
+    print(model.generate("Once upon a time", max_tokens=64).text)
+"""
+
+from muser import errors
+from muser.aio import AsyncStream
+from muser.errors import (
+    BusyError,
+    CancelledError,
+    ClosedError,
+    ContextFullError,
+    DeviceError,
+    FileAccessError,
+    ForkedError,
+    InternalError,
+    ModelFormatError,
+    MuserError,
+    OutOfMemoryError,
+    OverloadedError,
+    ParameterError,
+    UnhealthyError,
+    UnsupportedDeviceError,
+    UnsupportedModelError,
+    WaitTimeoutError,
+)
+from muser.model import Model
+from muser.params import SamplingParams
+from muser.pool import SlotPool
+from muser.results import Chunk, Completion, Health, Timings, Usage
+from muser.sampler import Sampler
+from muser.session import Permit, Session, decode_group
+from muser.stream import Stream
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncStream",
+    "BusyError",
+    "CancelledError",
+    "Chunk",
+    "ClosedError",
+    "Completion",
+    "ContextFullError",
+    "DeviceError",
+    "FileAccessError",
+    "ForkedError",
+    "Health",
+    "InternalError",
+    "Model",
+    "ModelFormatError",
+    "MuserError",
+    "OutOfMemoryError",
+    "OverloadedError",
+    "ParameterError",
+    "Permit",
+    "Sampler",
+    "SamplingParams",
+    "Session",
+    "SlotPool",
+    "Stream",
+    "Timings",
+    "UnhealthyError",
+    "UnsupportedDeviceError",
+    "UnsupportedModelError",
+    "Usage",
+    "WaitTimeoutError",
+    "__version__",
+    "decode_group",
+    "errors",
+]

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 
 class MuserError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library. Keywords set the fields that the class declares."""
+
+    def __init__(self, message: str = "", **fields: object) -> None:
+        super().__init__(message)
+        for name, value in fields.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no field {name!r}")
+            setattr(self, name, value)
 
 
 class ModelFormatError(MuserError):
@@ -45,11 +52,6 @@ class ParameterError(MuserError, ValueError):
 
     parameter: str | None = None
     value: object = None
-
-    def __init__(self, message: str, *, parameter: str | None = None, value: object = None) -> None:
-        super().__init__(message)
-        self.parameter = parameter
-        self.value = value
 
 
 class ContextFullError(MuserError):

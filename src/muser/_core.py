@@ -1,0 +1,104 @@
+"""What a model's parts share: the native engine behind its checks, the lazy tokenizer, and the rule that turns
+a prompt into ids. Model, Session and the generation loop hold one Core; nobody else sees the engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muser import _checks as checks
+from muser._native import NativeEngine
+from muser.errors import ClosedError, ContextFullError, ForkedError, ParameterError
+
+logger = logging.getLogger("muser")
+logger.addHandler(logging.NullHandler())  # a library prints nothing unless its host asks for it
+
+Prompt = Union[str, Iterable[int], NDArray[np.integer]]
+"""Text, token ids, or a 1-D integer array of token ids."""
+
+
+if TYPE_CHECKING:
+    from muser.text import Tokenizer
+
+
+class Core:
+    def __init__(self, native: NativeEngine, make_tokenizer: Callable[[], Tokenizer]) -> None:
+        self._native = native
+        self._pid = os.getpid()
+        self._closed = False
+        self._make_tokenizer = make_tokenizer
+        self._tokenizer: Tokenizer | None = None
+        self._tokenizer_lock = threading.Lock()
+        self.context = native.context
+        self.vocab = native.vocab
+        self.slots = native.slots
+
+    def engine(self) -> NativeEngine:
+        """The engine, for one call. Checked each time: a fork or a close may have come in between."""
+        self.check_process()
+        if self._closed:
+            raise ClosedError("the model is closed")
+        return self._native
+
+    def check_process(self) -> None:
+        """Before any lock is touched: in a forked child a lock may be held by a thread that does not exist."""
+        if os.getpid() != self._pid:
+            raise ForkedError(
+                f"the model was loaded in process {self._pid} and cannot be used in its forked child {os.getpid()}; "
+                "load it in the child, or start the child with the 'spawn' method",
+                pid=self._pid,
+            )
+
+    @property
+    def in_this_process(self) -> bool:
+        return os.getpid() == self._pid
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Built at first use: a host that works with ids never pays for it."""
+        self.engine()
+        if self._tokenizer is None:
+            with self._tokenizer_lock:
+                if self._tokenizer is None:
+                    self._tokenizer = self._make_tokenizer()
+        return self._tokenizer
+
+    def encode(self, prompt: Prompt, *, add_bos: bool | None = None) -> NDArray[np.int32]:
+        """Ids of a prompt. Text is never parsed for control tokens; ``add_bos=None``: as the file says.
+
+        Raises ParameterError: another type, an id outside the vocabulary, or nothing at all.
+        """
+        if isinstance(prompt, str):
+            ids: Prompt = self.tokenizer.encode(prompt, add_bos=add_bos, parse_special=False)
+        else:
+            ids = prompt
+        array = checks.token_array("prompt", ids, self.vocab)
+        if array.size == 0:
+            raise ParameterError("prompt must hold at least one token", parameter="prompt", value=prompt)
+        return array
+
+    def encode_for_generation(self, prompt: Prompt) -> NDArray[np.int32]:
+        """The same, and there must be room for one token after it."""
+        ids = self.encode(prompt)
+        if ids.size >= self.context:
+            raise ContextFullError(
+                f"the prompt has {ids.size} tokens, and a context of {self.context} rows takes a prompt of at most "
+                f"{self.context - 1} and one token after it",
+                position=int(ids.size),
+                capacity=self.context,
+            )
+        return ids

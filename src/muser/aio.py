@@ -1,0 +1,213 @@
+"""The coroutine side: the same generations, with no thread held while they wait and the event loop never blocked.
+
+A running generation takes one thread of a small private executor, which makes chunks; a bounded delivery carries
+them to the coroutine that reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+
+from muser.errors import BusyError, MuserError
+from muser.generation import Generation
+from muser.pool import SlotPool
+from muser.results import Chunk, Completion
+from muser.session import Session
+from muser.stream import Stream
+
+MAX_UNDELIVERED = 64
+READER_GRACE_SECONDS = 5.0
+_ENCODERS = 2  # threads beyond one a slot, so that tokenizing a newcomer never waits for a running generation
+
+
+def make_executor(slots: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=slots + _ENCODERS, thread_name_prefix="muser")
+
+
+class AsyncStream:
+    """An asynchronous iterator of :class:`Chunk`; afterwards :attr:`completion` holds the whole result.
+
+    Nothing starts before the first item is asked for. At most 64 chunks wait for the reader; a reader that takes
+    none for 5 seconds while the buffer is full is cancelled and finds finish_reason "cancelled" after what was
+    made until then. Closing or dropping it, or cancelling the task that reads, frees the slot within one step.
+    """
+
+    def __init__(
+        self,
+        make_generation: Callable[[], Generation],
+        pool: SlotPool,
+        executor: ThreadPoolExecutor,
+        timeout: float | None,
+        *,
+        capacity: int = MAX_UNDELIVERED,
+        grace: float = READER_GRACE_SECONDS,
+    ) -> None:
+        self._make_generation = make_generation
+        self._pool = pool
+        self._executor = executor
+        self._timeout = timeout
+        self._capacity = capacity
+        self._grace = grace
+        self._delivery: _Delivery | None = None
+        self._stream: Stream | None = None
+        self._reading = False
+        self._ended = False
+
+    @property
+    def completion(self) -> Completion | None:
+        """The result once the stream has ended; after aclose(), what there was until then. None after an error."""
+        return None if self._stream is None else self._stream.completion
+
+    @property
+    def seed(self) -> int | None:
+        """The effective seed; None before the first item."""
+        return None if self._stream is None else self._stream.seed
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> Chunk:
+        if self._ended:
+            raise StopAsyncIteration
+        if self._reading:
+            raise BusyError("another coroutine is reading this stream")
+        self._reading = True
+        try:
+            if self._delivery is None:
+                await self._start()
+            assert self._delivery is not None
+            return await self._delivery.get()
+        except BaseException:
+            self._abandon()
+            raise
+        finally:
+            self._reading = False
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._stream = await open_stream(self._make_generation, self._pool, self._executor, self._timeout)
+        self._delivery = _Delivery(loop, self._capacity, self._grace)
+        self._executor.submit(_produce, self._stream, self._delivery)
+
+    async def aclose(self) -> None:
+        """Ends the generation. Does not wait for the step in progress, which is its last one."""
+        self._abandon()
+
+    def _abandon(self) -> None:
+        self._ended = True
+        if self._delivery is not None:
+            self._delivery.abandon()
+        if self._stream is not None:
+            self._stream.close()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._abandon()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_ended"):
+            self._abandon()
+
+
+async def complete(
+    make_generation: Callable[[], Generation], pool: SlotPool, executor: ThreadPoolExecutor, timeout: float | None
+) -> Completion:
+    """``Model.agenerate``: the whole generation in one executor call."""
+    stream = await open_stream(make_generation, pool, executor, timeout)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, run_to_end, stream)
+    except BaseException:
+        stream.close()
+        raise
+
+
+async def open_stream(
+    make_generation: Callable[[], Generation], pool: SlotPool, executor: ThreadPoolExecutor, timeout: float | None
+) -> Stream:
+    """A stream that has its slot. Tokenizing happens in the executor, waiting happens in the event loop."""
+    generation = await asyncio.get_running_loop().run_in_executor(executor, make_generation)
+    generation.clock.start()
+    if generation.params.max_tokens == 0:
+        return Stream(generation, _no_session)
+    return Stream(generation, await pool._lend_async(generation.ids, timeout))
+
+
+def run_to_end(stream: Stream) -> Completion:
+    for _ in stream:
+        pass
+    assert stream.completion is not None  # a stream that ends without an error has one
+    return stream.completion
+
+
+def _no_session() -> Session:
+    raise MuserError("a generation of no tokens needs no session")
+
+
+def _produce(stream: Stream, delivery: _Delivery) -> None:
+    """In the executor: one terminal event, whatever happens."""
+    try:
+        for chunk in stream:
+            if chunk.finish_reason is not None:
+                delivery.end(chunk)
+            elif not delivery.put(chunk):
+                stream._generation.cancel()  # the next chunk is the last
+        delivery.end(StopAsyncIteration())
+    except BaseException as error:
+        delivery.end(error)
+
+
+class _Delivery:
+    """Chunks on their way from the thread that makes them to the coroutine that reads them. Bounded."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, capacity: int, grace: float) -> None:
+        self._loop = loop
+        self._grace = grace
+        # Free places. A SimpleQueue, because its put() is safe from a garbage collection in any thread.
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(capacity):
+            self._room.put(None)
+        self._items: deque[Chunk | BaseException] = deque()
+        self._arrived = asyncio.Event()
+        self._abandoned = False
+
+    def put(self, chunk: Chunk) -> bool:
+        """False: nobody will read on, or nobody has read anything for the grace time. The chunk is kept."""
+        try:
+            self._room.get(timeout=self._grace)
+            patient = True
+        except Empty:
+            patient = False
+        return self._append(chunk) and patient and not self._abandoned
+
+    def end(self, last: Chunk | BaseException) -> None:
+        """Beyond the capacity: what ends a stream always finds room."""
+        self._append(last)
+
+    def _append(self, item: Chunk | BaseException) -> bool:
+        self._items.append(item)
+        try:
+            self._loop.call_soon_threadsafe(self._arrived.set)
+        except RuntimeError:  # the loop is closed: its coroutines are gone
+            return False
+        return True
+
+    async def get(self) -> Chunk:
+        while not self._items:
+            self._arrived.clear()
+            await self._arrived.wait()
+        item = self._items.popleft()
+        if isinstance(item, BaseException):
+            raise item
+        self._room.put(None)
+        return item
+
+    def abandon(self) -> None:
+        """Wakes the producer if it waits for room."""
+        self._abandoned = True
+        self._room.put(None)

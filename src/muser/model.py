@@ -1,0 +1,334 @@
+"""A loaded model: the front door. It owns the engine, the slots and the tokenizer; the work is in the modules beside."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self, Unpack
+
+from muser import _checks as checks
+from muser import _muser, aio
+from muser._core import Core, Prompt, logger
+from muser._native import NativeEngine
+from muser.aio import AsyncStream
+from muser.errors import MuserError
+from muser.generation import Generation
+from muser.params import SamplingOverrides, SamplingParams, merged
+from muser.pool import SlotPool
+from muser.results import Completion, Health
+from muser.session import Permit
+from muser.stream import Stream
+
+if TYPE_CHECKING:
+    from muser.text import Tokenizer
+
+CLOSE_GRACE_SECONDS = 10.0
+_TINY = "muse-tiny-Q4_K_M.gguf"
+_MAX_INT = 2**31 - 1
+
+
+class Model:
+    """One model, and up to four generations side by side. Every method may be called from any thread.
+
+    Make one with :meth:`load` or :meth:`tiny`; :meth:`close` it, or use it as a context manager.
+    """
+
+    def __init__(self, engine: NativeEngine, make_tokenizer: Callable[[], Tokenizer], *, path: str | None = None) -> None:
+        """For :meth:`load` and for tests."""
+        self._core = Core(engine, make_tokenizer)
+        self._path = path
+        self._executor: ThreadPoolExecutor | None = None
+        self._executor_lock = threading.Lock()
+        self.slots = SlotPool(self._core)
+
+    # -- loading ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        slots: int = 4,
+        context: int | None = None,
+        kv_dtype: str = "f16",
+        threads: int | None = None,
+        prefill_patience: int | None = 16,
+        memory_limit: int | None = None,
+    ) -> Self:
+        """Loads a GGUF file.
+
+        Args:
+            path: the file; of a split model, the first part.
+            device: "auto", "cpu" or "metal".
+            slots: generations that can be resident at the same time, 1..4.
+            context: rows (tokens) that each slot can hold. None: the model's own limit, or the most that fits
+                into memory; :attr:`context` and :meth:`memory_plan` report the choice.
+            kv_dtype: how keys and values are kept, "f16" or "f32".
+            threads: compute threads. None: the cores that this process may use.
+            prefill_patience: decode turns after which a waiting prefill gets one chunk. None: decode is absolute.
+            memory_limit: bytes that the plan may take. None: what the machine has available.
+
+        Raises:
+            ModelFormatError, UnsupportedModelError, FileAccessError: the file.
+            OutOfMemoryError: the plan does not fit; nothing was allocated.
+            ParameterError, UnsupportedDeviceError: an argument.
+        """
+        checked = {
+            "slots": checks.integer("slots", slots, 1, 4),
+            "context": None if context is None else checks.integer("context", context, 1, _MAX_INT, none=True),
+            "threads": None if threads is None else checks.integer("threads", threads, 1, 1024, none=True),
+            "prefill_patience": None
+            if prefill_patience is None
+            else checks.integer("prefill_patience", prefill_patience, 1, _MAX_INT, none=True),
+            "memory_limit": None
+            if memory_limit is None
+            else checks.integer("memory_limit", memory_limit, 1, 2**63 - 1, none=True),
+        }
+        for name, value in (("device", device), ("kv_dtype", kv_dtype)):
+            if not isinstance(value, str):
+                raise checks.refuse(name, "must be a str", value)
+        name = os.fsdecode(path)
+        engine = _muser.Engine(name, device=device, kv_dtype=kv_dtype, **checked)
+        logger.info(
+            "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
+            engine.device_description,
+        )  # fmt: skip
+        return cls(engine, functools.partial(_tokenizer_of, name), path=name)
+
+    @classmethod
+    def tiny(
+        cls,
+        *,
+        device: str = "auto",
+        slots: int = 4,
+        context: int | None = None,
+        kv_dtype: str = "f16",
+        threads: int | None = None,
+        prefill_patience: int | None = 16,
+        memory_limit: int | None = None,
+    ) -> Self:
+        """Loads the model inside the package: a Muse of 10 million parameters that writes simple English stories.
+
+        Arguments and errors as in :meth:`load`.
+        """
+        with ExitStack() as stack:  # only a package inside a zip needs the file for the duration of this block
+            path = stack.enter_context(resources.as_file(resources.files("muser") / "data" / _TINY))
+            return cls.load(
+                path,
+                device=device,
+                slots=slots,
+                context=context,
+                kv_dtype=kv_dtype,
+                threads=threads,
+                prefill_patience=prefill_patience,
+                memory_limit=memory_limit,
+            )
+
+    # -- generating ------------------------------------------------------------------------------------------
+
+    def generate(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> Completion:
+        """Continues a prompt and returns when it is done. Other threads' generations run at the same time.
+
+        Args:
+            prompt: text, or token ids. Text gets a BOS if the file asks for one, and is never parsed for control
+                tokens; for that, pass ``model.tokenize(text, parse_special=True)``.
+            params: how to sample and when to stop; keywords such as ``temperature=0.8`` replace its fields.
+            timeout: seconds to wait for a free slot. None: until there is one or the model closes.
+
+        A prompt of at most ``context - 1`` tokens fits; prompt and completion together never exceed the context.
+        Where they reach it, finish_reason is "length" and ``context_full`` is True.
+
+        Raises:
+            ParameterError: a bad parameter, an id outside the vocabulary, an empty prompt. Before anything runs.
+            ContextFullError: the prompt has ``context`` tokens or more.
+            OverloadedError: 64 callers wait for a slot already. At once.
+            WaitTimeoutError, ClosedError, UnhealthyError, DeviceError, ForkedError.
+        """
+        return aio.run_to_end(self.stream(prompt, params, timeout=timeout, **overrides))
+
+    def stream(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> Stream:
+        """The same, piece by piece: ``for chunk in model.stream(...): print(chunk.text, end="")``.
+
+        Parameters and prompt are checked here; the wait for a slot begins with the first ``next()``. The
+        generation runs in the thread that iterates. Dropping or closing the iterator frees the slot.
+        """
+        limit = checks.timeout(timeout)
+        generation = self._generation(prompt, merged(params, overrides))
+        ticket = generation.ticket = self.slots._ticket()
+        return Stream(generation, functools.partial(self.slots._lend, generation.ids, limit, ticket))
+
+    async def agenerate(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> Completion:
+        """:meth:`generate` for coroutines. Waiting holds no thread; cancelling the task frees the slot."""
+        limit = checks.timeout(timeout)
+        make = functools.partial(self._generation, prompt, merged(params, overrides))
+        return await aio.complete(make, self.slots, self._threads(), limit)
+
+    def astream(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> AsyncStream:
+        """:meth:`stream` for coroutines: ``async for chunk in model.astream(...)``.
+
+        Parameters are checked here, the prompt at the first item. See :class:`AsyncStream` for slow readers.
+        """
+        limit = checks.timeout(timeout)
+        make = functools.partial(self._generation, prompt, merged(params, overrides))
+        return AsyncStream(make, self.slots, self._threads(), limit)
+
+    def session(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
+        """Short for ``model.slots.acquire()``: ``with model.session() as session: session.prefill(...)``."""
+        return self.slots.acquire(timeout=timeout, prompt=prompt)
+
+    def _generation(self, prompt: Prompt, params: SamplingParams) -> Generation:
+        return Generation(self._core, prompt, params)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        self._core.engine()
+        with self._executor_lock:
+            if self._executor is None:
+                self._executor = aio.make_executor(self._core.slots)
+            return self._executor
+
+    # -- text ------------------------------------------------------------------------------------------------
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Built at first use, from the file's own vocabulary."""
+        return self._core.tokenizer
+
+    def tokenize(self, text: str, *, add_bos: bool | None = None, parse_special: bool = False) -> list[int]:
+        """Token ids of ``text``. ``add_bos=None``: as the file says. ``parse_special``: control tokens written in
+        the text become themselves; leave it off for text that a user typed."""
+        return self.tokenizer.encode(text, add_bos=add_bos, parse_special=parse_special)
+
+    def detokenize(self, tokens: Iterable[int], *, skip_special: bool = False) -> str:
+        """The text of token ids; ``skip_special`` leaves control tokens out."""
+        return self.tokenizer.decode(tokens, skip_special=skip_special)
+
+    # -- looking ---------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str | None:
+        return self._path
+
+    @property
+    def architecture(self) -> str:
+        """As the file names it: "muse-glimmer", "llama", "qwen2", "qwen3" or "gemma3"."""
+        return self._core.engine().architecture
+
+    @property
+    def context(self) -> int:
+        """Rows (tokens) that every slot can hold."""
+        return self._core.context
+
+    @property
+    def vocab_size(self) -> int:
+        return self._core.vocab
+
+    @property
+    def device(self) -> str:
+        """The device's name, "cpu" or "metal"."""
+        return self._core.engine().device_name
+
+    def memory_plan(self) -> dict[str, Any]:
+        """Every byte that the model takes, by purpose, as it was planned before anything was allocated."""
+        return self._core.engine().memory_plan()
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the load, and the state of the line now.
+
+        ``groups_by_width[w - 1]`` passes had w rows. ``rendezvous_*``: how often a pass waited for neighbours, how
+        that ended, and for how long. ``*_tokens``, ``*_seconds``: work done while owning the device. ``slots``,
+        ``free``, ``waiting``, ``limit``, ``granted``, ``refused``: the line in front of the slots.
+        """
+        queue = self.slots.stats()
+        return {
+            **self._core.engine().stats(),
+            "slots": queue.slots,
+            "free": queue.free,
+            "waiting": queue.waiting,
+            "limit": queue.limit,
+            "granted": queue.granted,
+            "refused": queue.refused,
+        }
+
+    def health(self) -> Health:
+        """Whether the model can work. Never raises, except ForkedError."""
+        self._core.check_process()
+        if self._core.closed:
+            return Health(state="closed")
+        try:
+            cause = self._core.engine().unhealthy_cause()
+        except MuserError:  # closed in between
+            return Health(state="closed")
+        return Health(state="ok") if cause is None else Health(state="unhealthy", cause=cause)
+
+    # -- closing ---------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Frees everything. Generations in progress end with ClosedError, as does every later call and every wait.
+
+        Returns when the last native call has left, after 10 seconds at most. May be called more than once.
+        """
+        self._core.check_process()
+        if self._core.closed:
+            return
+        engine = self._core.engine()
+        self._core.close()
+        self.slots._close()
+        self._executor = None  # its threads end when their last generation has
+        if not engine.close(CLOSE_GRACE_SECONDS):
+            logger.warning("close: a native call was still running after %g s", CLOSE_GRACE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._core.closed else f"{self._core.slots} slots of {self._core.context} rows"
+        return f"<muser.Model {Path(self._path).name if self._path else 'in memory'}, {state}>"
+
+
+def _tokenizer_of(path: str) -> Tokenizer:
+    from muser.text import Tokenizer
+
+    return Tokenizer(_muser.GgufFile(path).metadata(), path=path)

@@ -1,0 +1,95 @@
+"""How a generation samples and when it stops. Names are OpenAI's and vLLM's; order of the filters is llama.cpp's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from typing_extensions import TypedDict
+
+from muser import _checks as checks
+
+MAX_SEED = 2**64 - 1
+_MAX_INT = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams:
+    """Validated where it is built; immutable, so one instance can serve many threads.
+
+    Raises:
+        ParameterError: a value is outside its range; ``.parameter`` and ``.value`` name it.
+        TypeError: an unknown keyword.
+    """
+
+    temperature: float = 1.0
+    """Divides the logits after the filters. 0: always the most likely token (the first of equals). Finite, >= 0."""
+
+    top_k: int = 0
+    """Keep the k most likely tokens. 0 or -1: off; above the vocabulary: keeps all of it."""
+
+    top_p: float = 1.0
+    """Keep the fewest most likely tokens that hold this share of the probability. In (0, 1]; 1: off."""
+
+    min_p: float = 0.0
+    """Keep tokens at least this fraction as likely as the most likely one. In [0, 1]; 0: off."""
+
+    seed: int | None = None
+    """Seed of the random stream, 0..2**64 - 1. None: taken from the operating system, and reported in the result.
+    The draws are those of Python's ``random.Random(seed).random()``, one a token."""
+
+    max_tokens: int | None = None
+    """Stop after this many tokens (finish_reason "length"). 0: an empty completion. None: until the model
+    ends its answer or the context is full."""
+
+    stop_token_ids: tuple[int, ...] = ()
+    """Ids that end the generation (finish_reason "stop"), besides the model's own end tokens. Any iterable of
+    ints is accepted. The ending token is not part of the result's tokens or text."""
+
+    ignore_eos: bool = False
+    """Treat the model's end tokens as ordinary tokens."""
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("temperature", checks.number("temperature", self.temperature, "must be finite and at least 0", 0, 3.4e38))
+        put("top_k", checks.integer("top_k", self.top_k, -1, _MAX_INT))
+        put("top_p", checks.number("top_p", self.top_p, "must be above 0 and at most 1", 0, 1, above=True))
+        put("min_p", checks.number("min_p", self.min_p, "must be in 0..1", 0, 1))
+        if self.seed is not None:
+            put("seed", checks.integer("seed", self.seed, 0, MAX_SEED, none=True))
+        if self.max_tokens is not None:
+            put("max_tokens", checks.integer("max_tokens", self.max_tokens, 0, _MAX_INT, none=True))
+        put("stop_token_ids", _token_ids(self.stop_token_ids))
+        put("ignore_eos", checks.boolean("ignore_eos", self.ignore_eos))
+
+
+class SamplingOverrides(TypedDict, total=False):
+    """Keywords of ``generate`` and its relatives that replace fields of the given :class:`SamplingParams`."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int | None
+    max_tokens: int | None
+    stop_token_ids: Iterable[int]
+    ignore_eos: bool
+
+
+def merged(params: SamplingParams | None, overrides: SamplingOverrides) -> SamplingParams:
+    """``params`` (or the defaults) with the keywords on top. An unknown keyword is a TypeError."""
+    if params is None:
+        return SamplingParams(**overrides)  # type: ignore[arg-type]
+    if not isinstance(params, SamplingParams):
+        raise TypeError(f"params must be a SamplingParams, not {type(params).__name__}")
+    return dataclasses.replace(params, **overrides) if overrides else params  # type: ignore[arg-type]
+
+
+def _token_ids(value: object) -> tuple[int, ...]:
+    rule = "must be an iterable of token ids (integers, at least 0)"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise checks.refuse("stop_token_ids", rule, value)
+    return tuple(checks.integer("stop_token_ids", token, 0, _MAX_INT) for token in value)

@@ -1,0 +1,113 @@
+"""``model.slots``: lends sessions. The waiting itself is in :mod:`muser._queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muser import _checks as checks
+from muser._core import Core, Prompt
+from muser._queue import Hint, QueueStats, SlotQueue, Ticket
+from muser.errors import ClosedError, UnhealthyError
+from muser.session import Permit, Session
+
+
+class SlotPool:
+    """The slots of one model. At most 64 callers wait, first come, first served, threads and coroutines in one line."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._queue = SlotQueue(core.slots, prefers=self._shared_prefix)
+
+    def acquire(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
+        """Waits for a slot; use the result as a context manager.
+
+        Args:
+            timeout: seconds to wait at most; 0: do not wait; None: until a slot is free or the model closes.
+            prompt: what will be prefilled; the free slot that shares the longest prefix with it is preferred.
+
+        Raises:
+            OverloadedError: 64 callers wait already. At once.
+            WaitTimeoutError, ClosedError, UnhealthyError, ForkedError.
+        """
+        limit = checks.timeout(timeout)
+        return Permit(self._lend(self._hint(prompt), limit))
+
+    def acquire_async(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> AsyncPermit:
+        """The same for coroutines: ``async with model.slots.acquire_async() as session``. Holds no thread."""
+        return AsyncPermit(self, self._hint(prompt), checks.timeout(timeout))
+
+    def stats(self) -> QueueStats:
+        return self._queue.stats()
+
+    def __len__(self) -> int:
+        return self._core.slots
+
+    # -- for the generation loop and the model ----------------------------------------------------------------
+
+    def _lend(self, hint: Hint | None, timeout: float | None, ticket: Ticket | None = None) -> Session:
+        self._core.engine()
+        return self._session(self._queue.acquire(hint=hint, timeout=timeout, ticket=ticket))
+
+    async def _lend_async(self, hint: Hint | None, timeout: float | None, ticket: Ticket | None = None) -> Session:
+        self._core.engine()
+        return self._session(await self._queue.acquire_async(hint=hint, timeout=timeout, ticket=ticket))
+
+    def _ticket(self) -> Ticket:
+        return Ticket(self._queue)
+
+    def _close(self) -> None:
+        self._queue.close(lambda: ClosedError("the model is closed"))
+
+    def _session(self, ticket: Ticket) -> Session:
+        """Dropping the ticket, as a failure here does, gives the slot back."""
+        cause = self._core.engine().unhealthy_cause()
+        if cause is not None:
+            self._queue.close(lambda: _unhealthy(cause))
+            raise _unhealthy(cause)
+        return Session(self._core, ticket)
+
+    def _hint(self, prompt: Prompt | None) -> NDArray[np.int32] | None:
+        self._core.engine()
+        return None if prompt is None else self._core.encode(prompt)
+
+    def _shared_prefix(self, slot: int, hint: Hint) -> int:
+        """Rows of the slot's last owner that the prompt begins with."""
+        retained = self._core.engine().tokens(slot)
+        n = min(retained.size, hint.size)
+        different = np.flatnonzero(retained[:n] != hint[:n])
+        return int(different[0]) if different.size else n
+
+
+class AsyncPermit:
+    """``async with`` it, or ``await`` it for a :class:`Permit`."""
+
+    def __init__(self, pool: SlotPool, hint: Hint | None, timeout: float | None) -> None:
+        self._pool = pool
+        self._hint = hint
+        self._timeout = timeout
+        self._session: Session | None = None
+
+    def __await__(self) -> Generator[Any, None, Permit]:
+        return self._acquire().__await__()
+
+    async def _acquire(self) -> Permit:
+        return Permit(await self._pool._lend_async(self._hint, self._timeout))
+
+    async def __aenter__(self) -> Session:
+        self._session = (await self._acquire()).session
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            self._session._end()
+
+
+def _unhealthy(cause: str) -> UnhealthyError:
+    return UnhealthyError(f"the model is unhealthy: {cause}; close it and load it again", cause=cause)

@@ -1,0 +1,111 @@
+"""What comes back: frozen dataclasses, one for each shape of result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "eos", "cancelled"]
+"""``stop``: a token of ``stop_token_ids``. ``eos``: an end token of the model. ``length``: ``max_tokens``, or the
+context is full (then ``Completion.context_full`` is True). ``cancelled``: the consumer or its owner ended it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Tokens that a generation cost."""
+
+    prompt_tokens: int
+    """Tokens of the prompt, BOS included."""
+
+    completion_tokens: int
+    """Tokens of the completion, without the one that ended it."""
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timings:
+    """Wall-clock seconds of one generation."""
+
+    queue_seconds: float
+    """From the call until a slot was free."""
+
+    prefill_seconds: float
+    """From then until the whole prompt was in the context."""
+
+    decode_seconds: float
+    """From then until the last token, sampling and waiting for neighbours included."""
+
+    prompt_tokens: int
+    """Rows of the prefill."""
+
+    decode_steps: int
+    """Rows decoded one by one: one fewer than the tokens sampled, the first of which the prefill pays for."""
+
+    @property
+    def first_token_seconds(self) -> float:
+        """From the call until the prompt was in the context; the first token follows within microseconds."""
+        return self.queue_seconds + self.prefill_seconds
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Decode steps over decode time; 0 where there was none."""
+        return self.decode_steps / self.decode_seconds if self.decode_seconds > 0 else 0.0
+
+    @property
+    def prefill_tokens_per_second(self) -> float:
+        return self.prompt_tokens / self.prefill_seconds if self.prefill_seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """A finished generation."""
+
+    text: str
+    """The completion's text, without the prompt and without the token that ended it."""
+
+    tokens: tuple[int, ...]
+    """The completion's token ids, without the one that ended it."""
+
+    finish_reason: FinishReason
+
+    end_token: int | None
+    """The id that ended it ("stop" and "eos"), else None."""
+
+    context_full: bool
+    """True if it ended because prompt and completion fill the context."""
+
+    seed: int
+    """The effective seed: the same call with this seed gives the same tokens."""
+
+    usage: Usage
+    timings: Timings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """A piece of a streamed completion. Texts and tokens of all chunks, joined, are those of the Completion."""
+
+    text: str
+    """Whole characters only. A character that needs several tokens arrives with its last one."""
+
+    tokens: tuple[int, ...]
+    """The ids since the chunk before. May be empty in the last chunk."""
+
+    finish_reason: FinishReason | None = None
+    """Set in the last chunk, and only there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """Whether a model can still work."""
+
+    state: Literal["ok", "unhealthy", "closed"]
+    cause: str | None = None
+    """Why it is unhealthy: the first failure whose effect on the device is unknown."""
+
+    @property
+    def ok(self) -> bool:
+        return self.state == "ok"

@@ -1,0 +1,251 @@
+"""A slot, lent to one caller: prefill, decode, look, rewind. Frameworks that sample for themselves work here;
+``Model.generate`` and its relatives are built on the same calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muser import _checks as checks
+from muser._core import Core, Prompt
+from muser._native import NativeEngine
+from muser._queue import Ticket
+from muser.errors import BusyError, ClosedError, ContextFullError, MuserError, ParameterError
+from muser.sampler import Sampler
+
+MAX_GROUP = 4
+
+
+class Session:
+    """The state of one sequence: its tokens, their keys and values, and the logits of the last one.
+
+    Comes from ``model.slots.acquire()`` and is empty then. One thread drives it at a time; a second one gets
+    BusyError. Only :meth:`cancel` may be called from anywhere. When its permit ends, every call raises ClosedError.
+    A failed or cancelled call leaves position, tokens and logits as of the last row that was completed.
+    """
+
+    def __init__(self, core: Core, ticket: Ticket) -> None:
+        self._core = core
+        self._ticket = ticket
+        self._slot = ticket.slot
+        self._ended = False
+        self._drive = _Driver(self)
+        # So that a late cancel cannot hit the slot's next owner. Re-entrant: the garbage collector may cancel or
+        # end sessions from any thread, in the middle of anything.
+        self._cancel_lock = threading.RLock()
+        engine = core.engine()
+        engine.reset(self._slot)
+        engine.clear_cancel(self._slot)
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def prefill(self, tokens: Prompt, *, timeout: float | None = None) -> None:
+        """Appends text or ids; afterwards :attr:`logits` are those of the last one.
+
+        Text is encoded with parse_special=False, and with a BOS only at position 0 and if the file asks for it.
+        Runs in chunks between which other sessions' decodes go first. Exactly ``context - position`` tokens fit.
+
+        Raises:
+            ContextFullError: they do not fit; nothing was appended.
+            ParameterError: no tokens, a bad id, another type; nothing was appended.
+            WaitTimeoutError, CancelledError: between two chunks; :attr:`position` says how many rows are in.
+        """
+        limit = checks.timeout(timeout)
+        with self._drive as engine:
+            position = engine.position(self._slot)
+            ids = self._core.encode(tokens, add_bos=None if position == 0 else False)
+            if position + ids.size > self._core.context:
+                raise ContextFullError(
+                    f"{ids.size} tokens at position {position} do not fit into a context of {self._core.context} rows",
+                    position=position,
+                    capacity=self._core.context,
+                )
+            engine.prefill(self._slot, ids, limit)
+
+    def decode(self, token: int, *, timeout: float | None = None) -> NDArray[np.float32]:
+        """Appends one token and returns the logits after it: float32 ``[vocab]``, read-only.
+
+        Packed with the decodes of other sessions that arrive at the same moment, which changes no bit of it.
+        """
+        limit = checks.timeout(timeout)
+        checked = checks.integer("token", token, 0, self._core.vocab - 1)
+        with self._drive as engine:
+            engine.decode(self._slot, checked, limit)
+            logits = engine.logits(self._slot)
+        assert logits is not None  # a decode that returns has logits
+        return logits
+
+    def sample(self, sampler: Sampler) -> int:
+        """A token from the retained logits, which stay where they are. Raises ParameterError before the first row."""
+        with self._drive as engine:
+            return engine.sample(self._slot, sampler._native)
+
+    def rewind(self, to: int) -> None:
+        """Forgets the rows from position ``to`` on. There are no logits until the next row.
+
+        Raises ParameterError above the position, or further back than the sliding-window planes still hold.
+        """
+        with self._drive as engine:
+            engine.rewind(self._slot, checks.integer("to", to, 0, self._core.context))
+
+    # -- looking ---------------------------------------------------------------------------------------------
+
+    @property
+    def logits(self) -> NDArray[np.float32] | None:
+        """Logits of the last row, float32 ``[vocab]``, read-only; None before the first row and after a rewind."""
+        with self._drive as engine:
+            return engine.logits(self._slot)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The ids of all rows."""
+        with self._drive as engine:
+            tokens: list[int] = engine.tokens(self._slot).tolist()
+            return tokens
+
+    @property
+    def position(self) -> int:
+        """Rows in the session, which is the position of the next token."""
+        with self._drive as engine:
+            return engine.position(self._slot)
+
+    @property
+    def context(self) -> int:
+        """Rows it can hold: the whole context of the model, not a share of it."""
+        return self._core.context
+
+    @property
+    def slot(self) -> int:
+        return self._slot
+
+    # -- ending ----------------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Ends the call in progress within one chunk or step, and every later one, with CancelledError.
+
+        From any thread. :meth:`clear_cancel` makes the session usable again.
+        """
+        with self._cancel_lock:
+            if self._ended:
+                raise ClosedError("the permit of this session has ended")
+            self._core.engine().cancel(self._slot)
+
+    def clear_cancel(self) -> None:
+        with self._drive as engine:
+            engine.clear_cancel(self._slot)
+
+    def _cancel_quietly(self) -> None:
+        """Cancel, if there is still something to cancel."""
+        try:
+            self.cancel()
+        except MuserError:
+            pass
+
+    def _leave_decode(self) -> None:
+        """The rendezvous need not wait for this session until its next decode."""
+        with self._drive as engine:
+            engine.leave_decode(self._slot)
+
+    def _end(self) -> None:
+        """Gives the slot back. If another thread is inside a call, that call is cancelled and waited for: the
+        next owner must find the slot at rest."""
+        with self._cancel_lock:
+            if self._ended:
+                return
+            self._ended = True
+        if self._core.in_this_process:
+            try:
+                engine = self._core.engine()
+                self._drive.stop(lambda: engine.cancel(self._slot))
+                engine.leave_decode(self._slot)
+            except MuserError:  # closed: the engine has let go of the slot already
+                pass
+        self._ticket.release()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_cancel_lock"):
+            self._end()
+
+
+class _Driver:
+    """The right to call into the engine for a session: one thread at a time."""
+
+    def __init__(self, session: Session) -> None:
+        self._lock = threading.Lock()
+        self._core = session._core
+        self._session_ended = False
+
+    def __enter__(self) -> NativeEngine:
+        engine = self._core.engine()
+        if self._session_ended:
+            raise ClosedError("the permit of this session has ended")
+        if not self._lock.acquire(blocking=False):
+            raise BusyError("another thread is driving this session")
+        return engine
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def stop(self, cancel: Callable[[], None]) -> None:
+        """No call begins after this, and none is in progress."""
+        self._session_ended = True
+        if not self._lock.acquire(blocking=False):
+            cancel()
+            self._lock.acquire()
+
+
+class Permit:
+    """Lends a session: ``with model.slots.acquire() as session: ...``. Leaving the block gives the slot back."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def release(self) -> None:
+        """Gives the slot back now. May be called more than once."""
+        self.session._end()
+
+    def __enter__(self) -> Session:
+        return self.session
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def decode_group(
+    rows: Sequence[tuple[Session, int]], *, timeout: float | None = None
+) -> list[NDArray[np.float32]]:
+    """One token for each of 1 to 4 sessions of one model, in one pass over the weights, all or none.
+
+    Returns their logits in order, each float32 ``[vocab]``, the same bits as ``session.decode(token)`` gives.
+
+    Raises:
+        ParameterError: not 1 to 4 rows, a session twice, sessions of different models, a bad token.
+        BusyError, ClosedError, ContextFullError, CancelledError: one of them cannot; then none was decoded.
+    """
+    pairs = list(rows)
+    limit = checks.timeout(timeout)
+    if not 1 <= len(pairs) <= MAX_GROUP:
+        raise ParameterError(f"rows must hold 1..{MAX_GROUP} sessions, not {len(pairs)}", parameter="rows", value=len(pairs))
+    sessions = [session for session, _ in pairs]
+    if len({id(session) for session in sessions}) != len(sessions):
+        raise ParameterError("rows must not name a session twice", parameter="rows", value=[s.slot for s in sessions])
+    core = sessions[0]._core
+    if any(session._core is not core for session in sessions):
+        raise ParameterError("rows must be sessions of one model", parameter="rows", value=len(pairs))
+    tokens = [checks.integer("token", token, 0, core.vocab - 1) for _, token in pairs]
+    slots = [session._slot for session in sessions]
+
+    with ExitStack() as stack:
+        for session in sessions:
+            engine = stack.enter_context(session._drive)
+        engine.decode_group(slots, tokens, limit)
+        logits = [engine.logits(slot) for slot in slots]
+    return [row for row in logits if row is not None]

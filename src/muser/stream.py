@@ -1,0 +1,87 @@
+"""What ``Model.stream`` returns: the handle of a generation that runs in the consumer's own thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from muser.errors import BusyError
+from muser.generation import Generation
+from muser.results import Chunk, Completion
+from muser.session import Session
+
+
+class Stream:
+    """An iterator of :class:`Chunk`; afterwards :attr:`completion` holds the whole result.
+
+    Nothing starts before the first ``next()``. The slot is free again when the last chunk arrives, when
+    :meth:`close` is called, when the iterator is dropped, or when iterating raises. Errors of the generation
+    come out of ``next()``: OverloadedError, WaitTimeoutError, ClosedError, UnhealthyError, DeviceError.
+    """
+
+    # Nothing that runs refers to the handle, so dropping it ends the generation at once, without waiting for
+    # the cycle collector.
+
+    def __init__(self, generation: Generation, source: Session | Callable[[], Session]) -> None:
+        """``source``: the session, or what waits for one at the first ``next()``."""
+        self._generation = generation
+        self._lent = source if isinstance(source, Session) else None
+        self._chunks = generation.chunks((lambda: source) if isinstance(source, Session) else source)
+        self._turn = threading.Lock()
+        self._failed = False
+
+    @property
+    def seed(self) -> int:
+        """The effective seed."""
+        return self._generation.sampler.seed
+
+    @property
+    def completion(self) -> Completion | None:
+        """The result once the stream has ended; after close(), what there was until then. None after an error."""
+        return self._generation.completion
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Chunk:
+        self._generation.core.check_process()
+        if not self._turn.acquire(blocking=False):
+            raise BusyError("another thread is reading this stream")
+        try:
+            return next(self._chunks)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Ends the generation and frees its slot. From any thread: a ``next()`` that is in progress elsewhere
+        returns within one chunk or step, with the last chunk and finish_reason "cancelled"."""
+        generation = self._generation
+        generation.cancel()
+        if not generation.core.in_this_process or not self._turn.acquire(blocking=False):
+            return
+        try:
+            self._chunks.close()
+            if self._lent is not None:
+                self._lent._end()  # a generator that never started ends nothing
+            if generation.completion is None and not self._failed:
+                generation.completion = generation.result()
+        finally:
+            self._turn.release()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_failed"):
+            self.close()

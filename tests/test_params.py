@@ -1,0 +1,88 @@
+"""SamplingParams refuses what it does not mean, where it is built, and says what and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from fake_engine import fake_model
+
+from muser import ParameterError, SamplingParams
+
+NAN, INF = math.nan, math.inf
+
+BAD = [
+    *(("temperature", v) for v in (-0.001, NAN, INF, -INF, "1", None, True, 1e300, 10**400, [1.0])),
+    *(("top_k", v) for v in (-2, 1.5, "3", None, True, 2**31, np.bool_(True))),
+    *(("top_p", v) for v in (0, -0.1, 1.0001, NAN, INF, "1", None, False)),
+    *(("min_p", v) for v in (-0.1, 1.1, NAN, None, "0", True)),
+    *(("seed", v) for v in (-1, 2**64, 1.0, "7", True)),
+    *(("max_tokens", v) for v in (-1, 2**31, 1.0, "7", True)),
+    *(("stop_token_ids", v) for v in (5, "5", b"5", None, [-1], [1.5], [True], ["a"])),
+    *(("ignore_eos", v) for v in (1, 0, None, "yes")),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=lambda v: repr(v)[:20])
+def test_bad_values_are_named(name, value):
+    with pytest.raises(ParameterError, match=f"^{name} must be") as caught:
+        SamplingParams(**{name: value})
+    assert caught.value.parameter == name
+    assert isinstance(caught.value, ValueError)
+
+
+GOOD = [
+    ("temperature", 0, 0.0), ("temperature", 1e-6, 1e-6), ("temperature", np.float32(0.5), 0.5), ("temperature", np.int64(2), 2.0),
+    ("top_k", -1, -1), ("top_k", np.int32(40), 40), ("top_k", 2**31 - 1, 2**31 - 1),
+    ("top_p", 1, 1.0), ("top_p", 1e-9, 1e-9), ("min_p", 1, 1.0), ("min_p", 0, 0.0),
+    ("seed", 0, 0), ("seed", 2**64 - 1, 2**64 - 1), ("seed", np.uint64(2**64 - 1), 2**64 - 1), ("seed", None, None),
+    ("max_tokens", 0, 0), ("max_tokens", None, None), ("max_tokens", np.int64(9), 9),
+    ("stop_token_ids", [3, np.int32(4)], (3, 4)), ("stop_token_ids", np.array([1, 2]), (1, 2)), ("stop_token_ids", {7}, (7,)),
+    ("stop_token_ids", (), ()), ("ignore_eos", np.bool_(True), True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "kept"), GOOD, ids=lambda v: repr(v)[:20])
+def test_good_values_are_kept_as_plain_python(name, value, kept):
+    stored = getattr(SamplingParams(**{name: value}), name)
+    assert stored == kept
+    assert type(stored) is type(kept)
+
+
+def test_immutable_hashable_and_comparable():
+    params = SamplingParams(temperature=0.5, stop_token_ids=[1])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        params.temperature = 1.0  # type: ignore[misc]
+    assert params == SamplingParams(temperature=0.5, stop_token_ids=(1,))
+    assert len({params, SamplingParams(temperature=0.5, stop_token_ids=(1,))}) == 1
+
+
+def test_unknown_keywords_are_type_errors():
+    model = fake_model()
+    with pytest.raises(TypeError, match="temprature"):
+        SamplingParams(temprature=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="temprature"):
+        model.generate("x", temprature=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="temprature"):
+        model.stream("x", SamplingParams(), temprature=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="temprature"):
+        model.astream("x", temprature=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="SamplingParams"):
+        model.generate("x", {"temperature": 1})  # type: ignore[arg-type]
+
+
+def test_keywords_replace_fields_of_params():
+    model = fake_model()
+    params = SamplingParams(max_tokens=9, seed=1)
+    assert len(model.generate("x", params).tokens) == 9
+    assert len(model.generate("x", params, max_tokens=4).tokens) == 4
+    with pytest.raises(ParameterError, match="max_tokens"):
+        model.generate("x", params, max_tokens=-1)
+
+
+def test_error_messages_stay_short():
+    with pytest.raises(ParameterError) as caught:
+        SamplingParams(stop_token_ids="x" * 100_000)
+    assert len(str(caught.value)) < 300
