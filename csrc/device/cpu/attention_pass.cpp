@@ -1,0 +1,222 @@
+// The two ways to share attention among threads, and the bookkeeping of partial results.
+#include "device/cpu/attention_pass.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "device/cpu/kv_planes.h"
+
+namespace muser::cpu {
+
+namespace {
+
+constexpr int kMaxSplitRows = 16; // more rows than this are work enough without cutting their contexts
+constexpr int kItemsPerThread = 4; // that even out different lengths
+
+int64_t segment_of(int64_t position) { return position / kSegmentKeys; }
+
+} // namespace
+
+void AttentionPlanner::begin(std::span<const Row> rows, const Workspace &workspace) {
+    rows_ = rows;
+    workspace_ = &workspace;
+    blocks_.clear();
+}
+
+PositionRange AttentionPlanner::visible(const Job &job, int row) const {
+    return visible_keys(rows_[row].position, job.spec.window);
+}
+
+float *AttentionPlanner::output(const Job &job, int row, int head) const {
+    return workspace_->row(Act::attention, row) + size_t(head) * job.spec.head_dim;
+}
+
+AttentionPlanner::Job AttentionPlanner::make_job(const AttentionSpec &spec) {
+    const int heads = static_cast<int>(spec.n_heads / spec.n_kv_heads); // query heads of one kv head
+    Job job{};
+    job.spec = spec;
+    job.value_width = (spec.head_dim + 15) / 16 * 16;
+    job.task_heads = std::min(heads, kMaxTaskHeads);
+    job.head_groups = (heads + job.task_heads - 1) / job.task_heads;
+    cut_blocks(job, std::min(kMaxTaskRows, kMaxTaskQueries / job.task_heads));
+    return job;
+}
+
+void AttentionPlanner::cut_blocks(Job &job, int task_rows) {
+    job.first_block = blocks_.size();
+    const int n = static_cast<int>(rows_.size());
+    for (int first = 0; first < n;) {
+        int end = first + 1;
+        while (end < n && end - first < task_rows && rows_[end].kv == rows_[first].kv)
+            ++end;
+        blocks_.push_back({first, end - first, segment_of(visible(job, first).first), segment_of(visible(job, end - 1).last)});
+        first = end;
+    }
+    job.n_blocks = static_cast<int>(blocks_.size() - job.first_block);
+}
+
+int AttentionPlanner::segments_in(const Block &block, Wave wave) const {
+    const int all = static_cast<int>(block.last_segment - block.first_segment) + 1;
+    return std::clamp(all - wave.first, 0, wave.count);
+}
+
+int AttentionPlanner::wave_items(const Job &job, Wave wave) const {
+    int segments = 0;
+    for (int b = 0; b < job.n_blocks; ++b)
+        segments += segments_in(blocks_[job.first_block + b], wave);
+    return segments * static_cast<int>(job.spec.n_kv_heads) * job.head_groups;
+}
+
+void AttentionPlanner::record(const AttentionSpec &spec, Pass &pass) {
+    const Job job = make_job(spec);
+    const int tasks = job.n_blocks * static_cast<int>(spec.n_kv_heads) * job.head_groups;
+    const int rows = static_cast<int>(rows_.size());
+    int most_segments = 0;
+    for (int b = 0; b < job.n_blocks; ++b)
+        most_segments = std::max(most_segments, segments_in(blocks_[job.first_block + b], {0, INT32_MAX}));
+
+    if (rows > kMaxSplitRows || most_segments == 1 || tasks >= kItemsPerThread * pass.threads()) {
+        pass.add(tasks, 1, [this, job](int first, int last, int thread) {
+            for (int i = first; i < last; ++i)
+                whole(job, i, thread);
+        });
+        return;
+    }
+    // The first `rows` slots hold each row's merged state, the others one wave of partial states.
+    const size_t slot_floats = size_t{spec.n_heads} * (job.value_width + 2);
+    const int slots = static_cast<int>(workspace_->partial_floats() / slot_floats);
+    const int per_wave = (slots - rows) / rows;
+    for (int first = 0; first < most_segments; first += per_wave) {
+        const Wave wave{first, std::min(per_wave, most_segments - first)};
+        pass.add(wave_items(job, wave), 1, [this, job, wave](int begin, int end, int thread) {
+            for (int i = begin; i < end; ++i)
+                partial(job, wave, i, thread);
+        });
+        const bool last = first + per_wave >= most_segments;
+        pass.add_rows(rows, [this, job, wave, last](int begin, int end, int) {
+            for (int row = begin; row < end; ++row)
+                merge_row(job, wave, row, last);
+        });
+    }
+}
+
+// The rows of the block that see something of the segment are consecutive; false where there are none.
+bool AttentionPlanner::fill(SegmentTask &task, const Job &job, const Block &block, int kv_head, int group, int64_t segment,
+                            int thread, int &first_active) const {
+    const int heads = static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads);
+    const int first_head = kv_head * heads + group * job.task_heads;
+    const int64_t base = segment * kSegmentKeys;
+    task.plane = static_cast<const KvPlanes *>(rows_[block.first_row].kv)->plane(job.spec.plane);
+    task.kv_head = static_cast<uint32_t>(kv_head);
+    task.segment = segment;
+    task.scale = job.spec.scale;
+    task.scratch = workspace_->scratch(thread).attention;
+    task.n_heads = std::min(job.task_heads, heads - group * job.task_heads);
+    task.n_rows = 0;
+    for (int r = 0; r < block.n_rows; ++r) {
+        const PositionRange all = visible(job, block.first_row + r);
+        const PositionRange seen{std::max(all.first, base), std::min(all.last, base + kSegmentKeys - 1)};
+        if (seen.first > seen.last)
+            continue;
+        if (task.n_rows == 0)
+            first_active = r;
+        task.ranges[task.n_rows] = seen;
+        const float *query = workspace_->row(Act::query, block.first_row + r) + size_t(first_head) * job.spec.head_dim;
+        for (int h = 0; h < task.n_heads; ++h)
+            task.queries[task.n_rows * task.n_heads + h] = query + size_t(h) * job.spec.head_dim;
+        ++task.n_rows;
+    }
+    return task.n_rows > 0;
+}
+
+// All segments of one block and head group, merged as they come.
+void AttentionPlanner::whole(const Job &job, int item, int thread) const {
+    const int per_block = static_cast<int>(job.spec.n_kv_heads) * job.head_groups;
+    // Later rows see more: handed out first, so that the threads end together.
+    const Block &block = blocks_[job.first_block + job.n_blocks - 1 - item / per_block];
+    const int kv_head = item % per_block / job.head_groups, group = item % job.head_groups;
+    const ThreadScratch &s = workspace_->scratch(thread);
+    const auto state = [&](float *out, float *max, float *sum, int v) {
+        return SoftmaxState{max + v, sum + v, out + size_t(v) * job.value_width};
+    };
+    SegmentTask task;
+    for (int64_t segment = block.first_segment; segment <= block.last_segment; ++segment) {
+        int first_active = 0;
+        if (!fill(task, job, block, kv_head, group, segment, thread, first_active))
+            continue;
+        const auto fresh = [&](int v) { // the first segment of this query goes straight into the merged state
+            return segment == segment_of(visible(job, block.first_row + first_active + v / task.n_heads).first);
+        };
+        const int n = task.n_rows * task.n_heads, skipped = first_active * task.n_heads;
+        for (int v = 0; v < n; ++v)
+            task.results[v] = fresh(v) ? state(s.merged_out, s.merged_max, s.merged_sum, skipped + v)
+                                       : state(s.segment_out, s.segment_max, s.segment_sum, skipped + v);
+        ops_.attend_segment(task);
+        for (int v = 0; v < n; ++v)
+            if (!fresh(v))
+                ops_.merge_segment(state(s.merged_out, s.merged_max, s.merged_sum, skipped + v), task.results[v],
+                                   job.value_width);
+    }
+    const int first_head = kv_head * static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads) + group * job.task_heads;
+    for (int v = 0; v < block.n_rows * task.n_heads; ++v)
+        ops_.finish_attention(state(s.merged_out, s.merged_max, s.merged_sum, v),
+                              output(job, block.first_row + v / task.n_heads, first_head + v % task.n_heads),
+                              job.spec.head_dim);
+}
+
+SoftmaxState AttentionPlanner::slot(const Job &job, size_t index, int head) const {
+    float *base = workspace_->partials() + index * job.spec.n_heads * (job.value_width + 2);
+    float *scalars = base + size_t{job.spec.n_heads} * job.value_width;
+    return {scalars + 2 * head, scalars + 2 * head + 1, base + size_t(head) * job.value_width};
+}
+
+size_t AttentionPlanner::partial_slot(Wave wave, const Block &block, int row, int64_t segment) const {
+    return rows_.size() + size_t(row) * wave.count + (segment - block.first_segment - wave.first);
+}
+
+void AttentionPlanner::partial(const Job &job, Wave wave, int item, int thread) const {
+    const int per_segment = static_cast<int>(job.spec.n_kv_heads) * job.head_groups;
+    size_t b = job.first_block;
+    for (; item >= segments_in(blocks_[b], wave) * per_segment; ++b)
+        item -= segments_in(blocks_[b], wave) * per_segment;
+    const Block &block = blocks_[b];
+    const int kv_head = item % per_segment / job.head_groups, group = item % job.head_groups;
+    const int64_t segment = block.first_segment + wave.first + item / per_segment;
+    SegmentTask task;
+    int first_active = 0;
+    if (!fill(task, job, block, kv_head, group, segment, thread, first_active))
+        return;
+    const int first_head = kv_head * static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads) + group * job.task_heads;
+    for (int v = 0; v < task.n_rows * task.n_heads; ++v) {
+        const int row = block.first_row + first_active + v / task.n_heads;
+        task.results[v] = slot(job, partial_slot(wave, block, row, segment), first_head + v % task.n_heads);
+    }
+    ops_.attend_segment(task);
+}
+
+void AttentionPlanner::merge_row(const Job &job, Wave wave, int row, bool last) const {
+    size_t b = job.first_block;
+    while (row >= blocks_[b].first_row + blocks_[b].n_rows)
+        ++b;
+    const Block &block = blocks_[b];
+    const PositionRange seen = visible(job, row);
+    const int64_t first = segment_of(seen.first), wave_first = block.first_segment + wave.first;
+    const int64_t from = std::max(first, wave_first), to = std::min(segment_of(seen.last), wave_first + wave.count - 1);
+    for (int head = 0; head < static_cast<int>(job.spec.n_heads); ++head) {
+        const SoftmaxState merged = slot(job, row, head);
+        for (int64_t segment = from; segment <= to; ++segment) {
+            const SoftmaxState part = slot(job, partial_slot(wave, block, row, segment), head);
+            if (segment == first) {
+                *merged.max = *part.max;
+                *merged.sum = *part.sum;
+                std::copy_n(part.out, job.value_width, merged.out);
+            } else {
+                ops_.merge_segment(merged, part, job.value_width);
+            }
+        }
+        if (last)
+            ops_.finish_attention(merged, output(job, row, head), job.spec.head_dim);
+    }
+}
+
+} // namespace muser::cpu

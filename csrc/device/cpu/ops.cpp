@@ -1,0 +1,38 @@
+// Chooses the ops table of a level. A build has the levels of its own architecture only.
+#include "device/cpu/ops.h"
+
+namespace muser::cpu {
+
+namespace portable {
+const OpKernels &op_table();
+}
+#if defined(__x86_64__)
+namespace avx2 {
+const OpKernels &op_table();
+}
+namespace avx512 {
+const OpKernels &op_table();
+}
+#elif defined(__aarch64__)
+namespace neon {
+const OpKernels &op_table();
+}
+#endif
+
+const OpKernels &op_kernels(Level level) {
+    switch (level) {
+#if defined(__x86_64__)
+    case Level::avx2:
+        return avx2::op_table();
+    case Level::avx512:
+        return avx512::op_table();
+#elif defined(__aarch64__)
+    case Level::neon:
+        return neon::op_table();
+#endif
+    default:
+        return portable::op_table();
+    }
+}
+
+} // namespace muser::cpu

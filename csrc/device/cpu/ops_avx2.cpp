@@ -1,0 +1,9 @@
+// The ops table of the avx2 level.
+#include "device/cpu/ops.h"
+#include "device/cpu/simd_avx2.h"
+
+#define MUSER_LEVEL avx2
+#include "device/cpu/vector_math.h"
+#include "device/cpu/row_kernels.h"
+#include "device/cpu/attention_kernels.h"
+#include "device/cpu/ops_table.h"

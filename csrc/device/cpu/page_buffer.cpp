@@ -1,0 +1,31 @@
+// PageBuffer over mmap.
+#include "device/cpu/page_buffer.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+namespace muser::cpu {
+
+uint64_t round_to_pages(uint64_t bytes) {
+    static const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return (bytes + page - 1) / page * page;
+}
+
+PageBuffer::PageBuffer(uint64_t bytes) : size_(round_to_pages(bytes)) {
+    if (size_ == 0)
+        return;
+    void *data = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        throw Error(ErrorCode::out_of_memory, "the operating system refused " + std::to_string(size_) + " bytes",
+                    {{"needed", static_cast<int64_t>(size_)}});
+    data_ = static_cast<std::byte *>(data);
+}
+
+PageBuffer::~PageBuffer() {
+    if (data_)
+        munmap(data_, size_);
+}
+
+} // namespace muser::cpu

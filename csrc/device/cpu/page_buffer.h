@@ -1,0 +1,34 @@
+// Anonymous zero-filled memory straight from the operating system: page-aligned, committed when touched,
+// given back at once when destroyed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace muser::cpu {
+
+uint64_t round_to_pages(uint64_t bytes);
+
+class PageBuffer {
+  public:
+    PageBuffer() = default;
+    explicit PageBuffer(uint64_t bytes); // rounded up to whole pages; throws Error{out_of_memory}
+    PageBuffer(PageBuffer &&other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    PageBuffer &operator=(PageBuffer &&other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    ~PageBuffer();
+
+    std::byte *data() const noexcept { return data_; }
+    uint64_t size() const noexcept { return size_; }
+
+  private:
+    std::byte *data_ = nullptr;
+    uint64_t size_ = 0;
+};
+
+} // namespace muser::cpu

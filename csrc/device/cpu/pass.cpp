@@ -1,0 +1,92 @@
+// Runs the recorded steps. Every thread walks the whole list; items of a step are handed out by a counter.
+#include "device/cpu/pass.h"
+
+#include <algorithm>
+#include <climits>
+
+#include "core/error.h"
+#include "device/cpu/float_mode.h"
+
+namespace muser::cpu {
+
+namespace {
+
+// Rows of one turn: a whole key tile where there is work for everyone, single rows otherwise.
+int row_grain(int rows, int threads) { return std::clamp(rows / (threads * 4), 1, 16); }
+
+} // namespace
+
+void Pass::clear() {
+    tasks_.clear();
+    steps_.clear();
+    prologue_tasks_.clear();
+    prologue_.clear();
+}
+
+void Pass::add(int items, int grain, const Task &task) {
+    tasks_.push_back(task);
+    steps_.push_back({items, std::max(grain, 1), tasks_.size() - 1, 1, false});
+}
+
+void Pass::add_rows(int rows, const Task &task) {
+    if (!steps_.empty() && steps_.back().row_wise && steps_.back().items == rows) {
+        tasks_.push_back(task);
+        ++steps_.back().n_tasks;
+        return;
+    }
+    add(rows, row_grain(rows, threads()), task);
+    steps_.back().row_wise = true;
+}
+
+void Pass::add_prologue(int items, const Task &task) {
+    prologue_tasks_.push_back(task);
+    prologue_.push_back({items, row_grain(items, threads()), prologue_tasks_.size() - 1, 1, false});
+}
+
+void Pass::run_step(const Step &step, const Task *tasks, Counter &counter, int thread) const {
+    const int turns = (step.items + step.grain - 1) / step.grain;
+    const auto turn = [&](int t) {
+        const int first = t * step.grain, last = std::min(first + step.grain, step.items);
+        for (size_t i = 0; i < step.n_tasks; ++i)
+            tasks[step.first_task + i](first, last, thread);
+    };
+    if (turns <= pool_.size()) { // nothing to balance
+        if (thread < turns)
+            turn(thread);
+        return;
+    }
+    for (int t; (t = counter.next.fetch_add(1, std::memory_order_relaxed)) < turns;)
+        turn(t);
+}
+
+void Pass::reset_counters() {
+    const size_t needed = steps_.size() + prologue_.size();
+    if (needed > n_counters_) {
+        counters_ = std::make_unique<Counter[]>(needed);
+        n_counters_ = needed;
+    }
+    for (size_t i = 0; i < needed; ++i)
+        counters_[i].next.store(0, std::memory_order_relaxed);
+}
+
+void Pass::run(Deadline deadline) {
+    reset_counters();
+    // The step after which everyone leaves. Thread 0 sets it before the barrier of that very step, so all
+    // threads agree: one that is late to look sees a later step at worst, and goes on to meet the others there.
+    std::atomic<size_t> last_step{SIZE_MAX};
+    pool_.run([&](int thread) {
+        const DefaultFloatMode float_mode;
+        for (size_t i = 0; i < prologue_.size(); ++i)
+            run_step(prologue_[i], prologue_tasks_.data(), counters_[steps_.size() + i], thread);
+        for (size_t i = 0; i < steps_.size() && last_step.load(std::memory_order_relaxed) >= i; ++i) {
+            run_step(steps_[i], tasks_.data(), counters_[i], thread);
+            if (thread == 0 && deadline && i + 1 < steps_.size() && Clock::now() >= *deadline)
+                last_step.store(i, std::memory_order_relaxed);
+            pool_.barrier();
+        }
+    });
+    if (last_step.load(std::memory_order_relaxed) != SIZE_MAX)
+        throw Error(ErrorCode::timeout, "the deadline passed during a forward pass");
+}
+
+} // namespace muser::cpu

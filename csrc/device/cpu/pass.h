@@ -1,0 +1,69 @@
+// A recorded pass: steps of parallel work with a barrier after each, run in one ThreadPool::run().
+// Row-wise ops that follow each other share a step: the thread that has a row takes it through all of them,
+// so they need no barrier in between.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "core/wait.h"
+
+namespace muser::cpu {
+
+// Work on items [first, last) by one thread. A trivially copyable callable kept in place: recording a pass
+// takes no memory from the heap once the vectors have grown.
+class Task {
+  public:
+    template <class F> Task(const F &f) : call_([](const void *self, int first, int last, int thread) {
+        (*static_cast<const F *>(self))(first, last, thread);
+    }) {
+        static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= sizeof(storage_) && alignof(F) <= alignof(void *));
+        new (storage_) F(f);
+    }
+    void operator()(int first, int last, int thread) const { call_(storage_, first, last, thread); }
+
+  private:
+    void (*call_)(const void *, int, int, int);
+    alignas(void *) std::byte storage_[104];
+};
+
+class Pass {
+  public:
+    explicit Pass(ThreadPool &pool) : pool_(pool) {}
+
+    void clear();
+    // Splits items over threads, at most `grain` at a time.
+    void add(int items, int grain, const Task &task);
+    // One item a row; joins the step before where that is row-wise over as many rows.
+    void add_rows(int rows, const Task &task);
+    // Runs beside the first step; its result may be used from the second step on.
+    void add_prologue(int items, const Task &task);
+    // Throws Error{timeout} when the deadline passes between two steps.
+    void run(Deadline deadline);
+    int threads() const { return pool_.size(); }
+
+  private:
+    struct Step {
+        int items, grain;
+        size_t first_task, n_tasks;
+        bool row_wise;
+    };
+    struct alignas(128) Counter { // one cache line each: threads pull from different steps at once
+        std::atomic<int> next;
+    };
+    void run_step(const Step &step, const Task *tasks, Counter &counter, int thread) const;
+    void reset_counters();
+
+    ThreadPool &pool_;
+    std::vector<Task> tasks_, prologue_tasks_;
+    std::vector<Step> steps_, prologue_;
+    std::unique_ptr<Counter[]> counters_;
+    size_t n_counters_ = 0;
+};
+
+} // namespace muser::cpu

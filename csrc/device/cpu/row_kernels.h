@@ -1,0 +1,110 @@
+// The ops on single rows: norms, activations, rope, storing keys and values. Written once over f32x16.
+// Included by ops_<level>.cpp after vector_math.h.
+namespace muser::cpu::MUSER_LEVEL {
+namespace {
+
+void exp_row(const float *x, float *out, size_t n) {
+    map(out, n, [](f32x16 v) { return exp(v); }, x);
+}
+void sigmoid_row(const float *x, float *out, size_t n) {
+    map(out, n, [](f32x16 v) { return sigmoid(v); }, x);
+}
+void tanh_row(const float *x, float *out, size_t n) {
+    map(out, n, [](f32x16 v) { return tanh(v); }, x);
+}
+
+// 1 / sqrt(mean(x^2) + eps): sixteen partial sums, then the one combine tree; exact root and division.
+inline f32x16 rms_factor(const float *x, float eps, size_t n) {
+    f32x16 squares = set1(0.0f);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const f32x16 v = load(x + i);
+        squares = fma(v, v, squares);
+    }
+    if (i < n) {
+        const f32x16 v = load_tail(x + i, n - i);
+        squares = fma(v, v, squares);
+    }
+    return set1(1.0f / __builtin_sqrtf(sum(squares) / float(n) + eps));
+}
+
+void rms_norm(const float *x, const float *weight, float eps, float *out, size_t n) {
+    const f32x16 factor = rms_factor(x, eps, n);
+    if (weight)
+        map(out, n, [=](f32x16 v, f32x16 w) { return v * factor * w; }, x, weight);
+    else
+        map(out, n, [=](f32x16 v) { return v * factor; }, x);
+}
+
+void add_rms_norm(float *x, const float *y, const float *weight, float eps, size_t n) {
+    const f32x16 factor = rms_factor(y, eps, n);
+    map(x, n, [=](f32x16 a, f32x16 b, f32x16 w) { return a + b * factor * w; }, static_cast<const float *>(x), y, weight);
+}
+
+void add(float *x, const float *y, size_t n) {
+    map(x, n, [](f32x16 a, f32x16 b) { return a + b; }, static_cast<const float *>(x), y);
+}
+
+void scale(float *x, float factor, size_t n) {
+    const f32x16 f = set1(factor);
+    map(x, n, [=](f32x16 a) { return a * f; }, static_cast<const float *>(x));
+}
+
+void gate(float *x, const float *z, size_t n) {
+    map(x, n, [](f32x16 a, f32x16 b) { return a * sigmoid(b); }, static_cast<const float *>(x), z);
+}
+
+void silu_glu(float *x, const float *up, size_t n) {
+    map(x, n, [](f32x16 a, f32x16 b) { return silu(a) * b; }, static_cast<const float *>(x), up);
+}
+
+void gelu_tanh_glu(float *x, const float *up, size_t n) {
+    map(x, n, [](f32x16 a, f32x16 b) { return gelu_tanh(a) * b; }, static_cast<const float *>(x), up);
+}
+
+void softcap(float *x, float cap, size_t n) {
+    const f32x16 c = set1(cap);
+    map(x, n, [=](f32x16 a) { return c * tanh(a / c); }, static_cast<const float *>(x));
+}
+
+// Rotates n_pairs pairs; every product and sum is rounded on its own, so plain loops give the same bits.
+void rope(float *x, const float *cosine, const float *sine, size_t n_pairs, bool halves) {
+    const size_t step = halves ? 1 : 2, other = halves ? n_pairs : 1;
+    for (size_t k = 0; k < n_pairs; ++k) {
+        const float a = x[k * step], b = x[k * step + other];
+        x[k * step] = a * cosine[k] - b * sine[k];
+        x[k * step + other] = a * sine[k] + b * cosine[k];
+    }
+}
+
+// One key into its lane of a [head_dim][16] tile.
+template <class T> inline void store_key(const float *key, T *tile, size_t lane, size_t head_dim) {
+    for (size_t d = 0; d < head_dim; d += 16) {
+        const size_t n = head_dim - d < 16 ? head_dim - d : 16;
+        T converted[16];
+        store(converted, n == 16 ? load(key + d) : load_tail(key + d, n));
+        for (size_t i = 0; i < n; ++i)
+            tile[(d + i) * 16 + lane] = converted[i];
+    }
+}
+
+// One value row; the plane pads it with zeros to whole vectors.
+template <class T> inline void store_value(const float *value, T *row, size_t head_dim) {
+    for (size_t d = 0; d < head_dim; d += 16)
+        store(row + d, head_dim - d < 16 ? load_tail(value + d, head_dim - d) : load(value + d));
+}
+
+void store_kv(const PlaneView &plane, uint32_t position, const float *keys, const float *values) {
+    for (uint32_t head = 0; head < plane.n_kv_heads; ++head, keys += plane.head_dim, values += plane.head_dim) {
+        if (plane.type == KvType::f16) {
+            store_key(keys, plane.key_tile<uint16_t>(position, head), position % kTileKeys, plane.head_dim);
+            store_value(values, plane.value_row<uint16_t>(position, head), plane.head_dim);
+        } else {
+            store_key(keys, plane.key_tile<float>(position, head), position % kTileKeys, plane.head_dim);
+            store_value(values, plane.value_row<float>(position, head), plane.head_dim);
+        }
+    }
+}
+
+} // namespace
+} // namespace muser::cpu::MUSER_LEVEL

@@ -1,0 +1,88 @@
+// Sizes and places the buffers: one routine runs twice, first counting, then placing.
+#include "device/cpu/workspace.h"
+
+#include <algorithm>
+
+#include "device/cpu/matmul.h"
+
+namespace muser::cpu {
+
+namespace {
+
+// Segments whose partial softmax can wait to be merged, in (row, segment) pairs of the usual head size.
+// One row at 65,536 positions, or four at 16,384, need no second round.
+constexpr size_t kPartialSlots = 256;
+
+size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
+
+} // namespace
+
+class Workspace::Carver {
+  public:
+    explicit Carver(std::byte *base) : base_(base) {}
+    std::byte *bytes(size_t n) {
+        std::byte *at = base_ ? base_ + used_ : nullptr;
+        used_ += (n + 63) / 64 * 64;
+        return at;
+    }
+    float *floats(size_t n) { return reinterpret_cast<float *>(bytes(n * sizeof(float))); }
+    size_t used() const { return used_; }
+
+  private:
+    std::byte *base_;
+    size_t used_ = 0;
+};
+
+size_t Workspace::stride(Act act) const { return padded(width(act)); }
+size_t Workspace::logits_stride() const { return padded(spec_.vocab); }
+float *Workspace::taps(int tap) const { return taps_ + size_t(tap) * spec_.max_rows * width(Act::residual); }
+
+void Workspace::carve(Carver &carver, int threads) {
+    const size_t rows = spec_.max_rows, logit_rows = spec_.max_logit_rows;
+    for (size_t i = 0; i < static_cast<size_t>(Act::count); ++i)
+        acts_[i] = carver.floats(rows * padded(spec_.widths[i]));
+
+    size_t record = 0;
+    for (Act input : {Act::normed, Act::attention, Act::ffn_gate})
+        record = std::max(record, quantized_row_bytes(width(input)));
+    quants_ = carver.bytes(std::max(rows * record, logit_rows * quantized_row_bytes(width(Act::residual))));
+
+    head_input_ = carver.floats(logit_rows * stride(Act::residual));
+    logits_ = carver.floats(logit_rows * logits_stride());
+    taps_ = carver.floats(size_t{spec_.max_taps} * rows * width(Act::residual));
+
+    // The widths bound a head: all key heads together are `key` wide.
+    const size_t head_dim = std::min<size_t>(kMaxHeadDim, padded(width(Act::key)));
+    rope_width_ = static_cast<uint32_t>(padded(head_dim / 2));
+    ropes_ = carver.floats(size_t{kMaxRopes} * 2 * rows * rope_width_);
+
+    // A state is its weighted values, its maximum and its sum; heads are at least 8 wide.
+    partial_floats_ = kPartialSlots * (stride(Act::query) + stride(Act::query) / 4);
+    partials_ = carver.floats(partial_floats_);
+
+    scratch_.resize(static_cast<size_t>(threads));
+    for (ThreadScratch &s : scratch_) {
+        s.attention.scores = carver.floats(size_t{kMaxTaskQueries} * kSegmentKeys);
+        s.attention.keys = carver.floats(size_t{kMaxBlockVectors} * head_dim * kTileKeys);
+        s.attention.values = carver.floats(size_t{kValueChunk} * head_dim);
+        for (float **out : {&s.segment_out, &s.merged_out})
+            *out = carver.floats(kMaxTaskQueries * head_dim);
+        for (float **scalar : {&s.segment_max, &s.segment_sum, &s.merged_max, &s.merged_sum})
+            *scalar = carver.floats(kMaxTaskQueries);
+    }
+}
+
+uint64_t Workspace::bytes(const WorkspaceSpec &spec, int threads) {
+    Workspace counted;
+    counted.spec_ = spec;
+    Carver carver(nullptr);
+    counted.carve(carver, threads);
+    return round_to_pages(carver.used());
+}
+
+Workspace::Workspace(const WorkspaceSpec &spec, int threads) : spec_(spec), memory_(bytes(spec, threads)) {
+    Carver carver(memory_.data());
+    carve(carver, threads);
+}
+
+} // namespace muser::cpu

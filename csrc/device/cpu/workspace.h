@@ -1,0 +1,62 @@
+// Every buffer of a pass, carved once from one zeroed allocation. Rows start on cache lines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/cpu/attention.h"
+#include "device/cpu/page_buffer.h"
+#include "device/device.h"
+
+namespace muser::cpu {
+
+inline constexpr int kMaxRopes = 2; // rotary configurations of one model (Gemma 3 has two)
+
+// What one thread works with during attention: a task's scratch, and two softmax states a query vector,
+// the segment's and the merged one.
+struct ThreadScratch {
+    AttentionScratch attention;
+    float *segment_out, *merged_out;                           // [kMaxTaskQueries][value width]
+    float *segment_max, *segment_sum, *merged_max, *merged_sum; // [kMaxTaskQueries]
+};
+
+class Workspace {
+  public:
+    Workspace() = default;
+    Workspace(const WorkspaceSpec &spec, int threads);
+    static uint64_t bytes(const WorkspaceSpec &spec, int threads);
+
+    const WorkspaceSpec &spec() const { return spec_; }
+    uint32_t width(Act act) const { return spec_.widths[static_cast<size_t>(act)]; }
+    size_t stride(Act act) const; // floats between rows
+    float *row(Act act, int row) const { return acts_[static_cast<size_t>(act)] + row * stride(act); }
+
+    std::byte *quants() const { return quants_; } // int8 rows of one input at a time
+    float *head_input(int row) const { return head_input_ + row * stride(Act::residual); }
+    size_t logits_stride() const;
+    float *logits(int row) const { return logits_ + row * logits_stride(); }
+    float *taps(int tap) const;
+    float *rope_cos(int rope, int row) const { return ropes_ + (size_t(rope) * 2 * spec_.max_rows + row) * rope_width_; }
+    float *rope_sin(int rope, int row) const { return rope_cos(rope, spec_.max_rows + row); }
+    uint32_t rope_width() const { return rope_width_; } // most pairs a rope may have
+    const ThreadScratch &scratch(int thread) const { return scratch_[thread]; }
+
+    float *partials() const { return partials_; } // softmax states of segments, when threads share a query
+    size_t partial_floats() const { return partial_floats_; }
+
+  private:
+    class Carver;
+    void carve(Carver &carver, int threads);
+
+    WorkspaceSpec spec_{};
+    PageBuffer memory_;
+    float *acts_[static_cast<size_t>(Act::count)] = {};
+    std::byte *quants_ = nullptr;
+    float *head_input_ = nullptr, *logits_ = nullptr, *taps_ = nullptr, *ropes_ = nullptr, *partials_ = nullptr;
+    uint32_t rope_width_ = 0;
+    size_t partial_floats_ = 0;
+    std::vector<ThreadScratch> scratch_;
+};
+
+} // namespace muser::cpu
