@@ -182,7 +182,7 @@ TEST_CASE("attention equals its definition: head counts, head sizes, windows aro
     for (Shape shape : {Shape{4, 2, 32}, {9, 3, 64}, {20, 1, 24}, {3, 3, 8}, {2, 1, 256}})
         for (uint32_t window : {0u, 1u, 16u, 255u, 256u, 257u})
             for (KvType type : {KvType::f16, KvType::f32}) {
-                const Script script(shape, shape.head_dim > 64 ? 290 : 530, 7);
+                const Script script(shape, 290, 7);
                 Bench bench(script, 2, 512);
                 CAPTURE(shape.n_heads);
                 CAPTURE(shape.head_dim);
