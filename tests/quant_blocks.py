@@ -39,7 +39,9 @@ def set_half(blocks: np.ndarray, offset: int, values: np.ndarray) -> None:
     blocks[:, offset : offset + 2] = values.astype("<f2").view(np.uint8).reshape(len(blocks), 2)
 
 
-def random_blocks(type_name: str, n_blocks: int, rng: np.random.Generator, d: np.ndarray, m: np.ndarray) -> np.ndarray:
+def random_blocks(
+    type_name: str, n_blocks: int, rng: np.random.Generator, d: np.ndarray, m: np.ndarray
+) -> np.ndarray:
     """uint8 [n_blocks, bytes]: random bits with the scales ``d`` and, where the type has one, ``m`` ([n_blocks])."""
     d_at, m_at, _ = HALF_FIELDS[type_name]
     blocks = rng.integers(0, 256, (n_blocks, block_size(type_name)[1]), dtype=np.uint8)
@@ -67,6 +69,8 @@ def random_weights(type_name: str, rows: int, cols: int, rng: np.random.Generato
     natural = HALF_FIELDS[type_name][2]
     probe = np.full(64, 2.0**-6)
     probe_rng = np.random.default_rng(0)
-    unit = dequantize(random_blocks(type_name, 64, probe_rng, probe, probe * natural), GGMLQuantizationType[type_name])
+    unit = dequantize(
+        random_blocks(type_name, 64, probe_rng, probe, probe * natural), GGMLQuantizationType[type_name]
+    )
     d = rng.uniform(0.5, 1.5, n_blocks) * rng.choice([-1.0, 1.0], n_blocks) * (std / unit.std() * 2.0**-6)
     return random_blocks(type_name, n_blocks, rng, d, d * natural).reshape(rows, cols // elements * size)

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from muser._muser import GgufFile
-from muser.cli import main
 from raw_gguf import ARRAY, F32, I32, STRING, T_F32, U32, Raw
 from toy import write_toy
+
+from muser.cli import main
 
 COMMAND = [sys.executable, "-m", "muser"]
 
@@ -60,7 +60,12 @@ def test_json_is_complete(toy: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_odd_values_are_shown_without_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "odd.gguf"
-    raw = Raw().key("bytes", STRING, b"\xff\xfe\x1b[31m").key("nan", F32, float("nan")).key("evil\x1b[2J", U32, 1)
+    raw = (
+        Raw()
+        .key("bytes", STRING, b"\xff\xfe\x1b[31m")
+        .key("nan", F32, float("nan"))
+        .key("evil\x1b[2J", U32, 1)
+    )
     raw.key("nest", ARRAY, (ARRAY, [(I32, list(range(50)))] * 40)).tensor("w\x1b[1m", T_F32, [2], bytes(8))
     path.write_bytes(raw.bytes())
     assert main(["inspect", str(path)]) == 0
@@ -94,7 +99,9 @@ def test_wrong_arguments_exit_with_2(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_module_runs_and_a_reader_that_leaves_is_no_error(toy: Path) -> None:
     read_end, write_end = os.pipe()
-    process = subprocess.Popen([*COMMAND, "inspect", "--json", str(toy)], stdout=write_end, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "inspect", "--json", str(toy)], stdout=write_end, stderr=subprocess.PIPE
+    )
     os.close(write_end)
     os.close(read_end)
     _, err = process.communicate(timeout=60)
@@ -108,8 +115,12 @@ def test_any_file_name_prints_on_an_ascii_terminal(tmp_path: Path) -> None:
     path.write_bytes(Raw().key("schlüssel", STRING, "ü").bytes())
     for encoding in ("ascii", "utf-8"):
         environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        done = subprocess.run([*COMMAND, "inspect", str(path)], capture_output=True, timeout=60, env=environment)
+        done = subprocess.run(
+            [*COMMAND, "inspect", str(path)], capture_output=True, timeout=60, env=environment, check=False
+        )
         assert (done.returncode, done.stderr) == (0, b"") and b"schl" in done.stdout
         path_missing = str(path) + "x"
-        done = subprocess.run([*COMMAND, "inspect", path_missing], capture_output=True, timeout=60, env=environment)
+        done = subprocess.run(
+            [*COMMAND, "inspect", path_missing], capture_output=True, timeout=60, env=environment, check=False
+        )
         assert done.returncode == 1 and done.stderr.count(b"\n") == 1

@@ -8,10 +8,10 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quant_blocks import ALL_TYPES, HALF_FIELDS, block_size, random_blocks
 
 from muser import _muser
 from muser.errors import ParameterError
-from quant_blocks import ALL_TYPES, HALF_FIELDS, block_size, random_blocks
 
 # Zero of both signs, the largest and smallest normals, subnormals down to the last bit, ordinary sizes.
 SCALES = np.array([0.0, -0.0, 1.0, -1.0, 65504.0, -65504.0, 2.0**-14, -(2.0**-14), 2.0**-24, -(2.0**-24),

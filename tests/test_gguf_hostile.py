@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-
 from muser._muser import GgufFile
-from muser.errors import ModelFormatError, UnsupportedModelError
 from raw_gguf import ARRAY, BOOL, F32, I32, STRING, T_F32, T_Q4_0, T_Q4_K, U8, U32, Raw, text, u32, u64
 from toy import write_toy
+
+from muser.errors import ModelFormatError, UnsupportedModelError
 
 TWO_62 = 2**62
 
@@ -48,7 +48,11 @@ def one(*tensor: object, **options: object) -> Callable[[], Raw]:
 
 def two(first: tuple[int, int], second: tuple[int, int]) -> Raw:
     """Two F32 tensors given as (data offset, elements), over 256 bytes of data."""
-    raw = Raw().tensor("a", T_F32, [first[1]], offset=first[0]).tensor("b", T_F32, [second[1]], offset=second[0])
+    raw = (
+        Raw()
+        .tensor("a", T_F32, [first[1]], offset=first[0])
+        .tensor("b", T_F32, [second[1]], offset=second[0])
+    )
     raw.data = bytes(256)
     return raw
 
@@ -151,10 +155,14 @@ def test_a_broken_file_is_refused_with_path_offset_and_value(tmp_path: Path, nam
 
 @pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.IQ2_XXS, gguf.GGMLQuantizationType.TQ1_0,
                                   gguf.GGMLQuantizationType.MXFP4, gguf.GGMLQuantizationType.F64])  # fmt: skip
-def test_a_known_type_that_muser_lacks_is_unsupported_by_name(tmp_path: Path, kind: gguf.GGMLQuantizationType) -> None:
+def test_a_known_type_that_muser_lacks_is_unsupported_by_name(
+    tmp_path: Path, kind: gguf.GGMLQuantizationType
+) -> None:
     path = tmp_path / "rare.gguf"
     path.write_bytes(Raw().tensor("w", int(kind), [256], bytes(4096)).bytes())
-    with pytest.raises(UnsupportedModelError, match=rf"tensor 'w' has the type {int(kind)} \({kind.name}\)") as error:
+    with pytest.raises(
+        UnsupportedModelError, match=rf"tensor 'w' has the type {int(kind)} \({kind.name}\)"
+    ) as error:
         GgufFile(path)
     assert error.value.path == str(path)
 
@@ -196,7 +204,9 @@ def test_names_in_messages_are_escaped_and_short(tmp_path: Path) -> None:
 
 def small_model() -> Raw:
     raw = Raw().key("general.architecture", STRING, "llama").key("a.count", U32, 3).key("a.flag", BOOL, True)
-    raw.key("a.list", ARRAY, (STRING, ["one", "", "three"])).key("a.nest", ARRAY, (ARRAY, [(I32, [1, 2]), (F32, [0.5])]))
+    raw.key("a.list", ARRAY, (STRING, ["one", "", "three"])).key(
+        "a.nest", ARRAY, (ARRAY, [(I32, [1, 2]), (F32, [0.5])])
+    )
     raw.tensor("blk.0.weight", T_Q4_0, [32, 2], bytes(range(36)))
     return raw.tensor("norm", T_F32, [8], bytes(32))
 
@@ -265,7 +275,9 @@ SMALL = small_model().bytes()
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.integers(0, 255)), min_size=1, max_size=6))
 @example(edits=[(16, 255)])
-def test_flipped_bytes_give_a_typed_error_or_a_readable_file(tmp_path: Path, edits: list[tuple[int, int]]) -> None:
+def test_flipped_bytes_give_a_typed_error_or_a_readable_file(
+    tmp_path: Path, edits: list[tuple[int, int]]
+) -> None:
     raw = bytearray(SMALL)
     for at, value in edits:
         raw[at] = value

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from muser._muser import GgufFile
-from muser.errors import FileAccessError, ModelFormatError, ParameterError
 from quant_blocks import ALL_TYPES, block_size
 from raw_gguf import ARRAY, BOOL, F32, F64, FORMATS, I8, I16, I32, I64, STRING, T_F32, U8, U16, U32, U64, Raw
 from toy import ARCHITECTURES, write_toy
+
+from muser.errors import FileAccessError, ModelFormatError, ParameterError
 
 
 def parse(tmp_path: Path, raw: bytes) -> GgufFile:
@@ -59,7 +59,11 @@ def test_files_of_the_gguf_writer_round_trip(tmp_path: Path, version: int) -> No
     metadata = file.metadata()
     assert {key: metadata[key] for key in expected} == expected
     assert all(file.get(key) == value for key, value in expected.items())
-    assert {key: type(metadata[key]) for key in ("bool", "u8", "f32")} == {"bool": bool, "u8": int, "f32": float}
+    assert {key: type(metadata[key]) for key in ("bool", "u8", "f32")} == {
+        "bool": bool,
+        "u8": int,
+        "f32": float,
+    }
     [(name, kind, shape, offset, nbytes)] = file.tensors()
     assert (name, kind, shape, nbytes) == ("m", "F32", (4, 3), 48)
     assert np.array_equal(file.tensor_data("m").view(np.float32), matrix.ravel())
@@ -89,9 +93,9 @@ def arrays(depth: int) -> st.SearchStrategy[tuple[int, list[Any]]]:
     return st.sampled_from(kinds).flatmap(of)
 
 
-VALUES = st.sampled_from([*FORMATS, STRING]).flatmap(lambda k: scalars(k).map(lambda v: (k, v))) | arrays(3).map(
-    lambda value: (ARRAY, value)
-)
+VALUES = st.sampled_from([*FORMATS, STRING]).flatmap(lambda k: scalars(k).map(lambda v: (k, v))) | arrays(
+    3
+).map(lambda value: (ARRAY, value))
 
 
 def as_python(kind: int, value: Any) -> Any:
@@ -169,7 +173,9 @@ def test_toy_models_read_like_the_gguf_package_reads_them(tmp_path: Path, arch: 
 
 @pytest.mark.parametrize("type_name", ALL_TYPES)
 @pytest.mark.parametrize("extents", [(1,), (2, 3), (1, 2, 2), (2, 1, 2, 3)])
-def test_sizes_of_every_type_in_one_to_four_dimensions(tmp_path: Path, type_name: str, extents: tuple[int, ...]) -> None:
+def test_sizes_of_every_type_in_one_to_four_dimensions(
+    tmp_path: Path, type_name: str, extents: tuple[int, ...]
+) -> None:
     elements, size = block_size(type_name)
     nbytes = size * math.prod(extents)
     data = np.random.default_rng(0).bytes(nbytes)

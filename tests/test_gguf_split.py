@@ -8,10 +8,10 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-
 from muser._muser import GgufFile
-from muser.errors import FileAccessError, ModelFormatError
 from raw_gguf import I32, STRING, T_F32, U16, Raw
+
+from muser.errors import FileAccessError, ModelFormatError
 
 N = 3
 
@@ -22,7 +22,12 @@ def name_of(number: int, count: int = N) -> str:
 
 def part(number: int, count: int = N, total: int = 2 * N) -> Raw:
     """Part `number` with two tensors, keyed as llama.cpp's gguf-split does it."""
-    raw = Raw().key("split.no", U16, number).key("split.count", U16, count).key("split.tensors.count", I32, total)
+    raw = (
+        Raw()
+        .key("split.no", U16, number)
+        .key("split.count", U16, count)
+        .key("split.tensors.count", I32, total)
+    )
     if number == 0:
         raw.key("general.architecture", STRING, "llama")
     for i in range(2):
@@ -90,7 +95,9 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
 
 def test_opening_a_later_part_names_the_first(tmp_path: Path) -> None:
     write_parts(tmp_path)
-    with pytest.raises(ModelFormatError, match=r"part 3 of 3 .* open its first part, .*-00001-of-00003\.gguf") as error:
+    with pytest.raises(
+        ModelFormatError, match=r"part 3 of 3 .* open its first part, .*-00001-of-00003\.gguf"
+    ) as error:
         GgufFile(tmp_path / name_of(2))
     assert error.value.path == str(tmp_path / name_of(2)) and error.value.offset == 24
 
@@ -98,7 +105,9 @@ def test_opening_a_later_part_names_the_first(tmp_path: Path) -> None:
 def test_a_renamed_first_part_says_why_the_others_cannot_be_found(tmp_path: Path) -> None:
     path = tmp_path / "renamed.gguf"
     write_parts(tmp_path).rename(path)
-    with pytest.raises(ModelFormatError, match="first of 3 parts, but its name does not end in -00001-of-00003.gguf"):
+    with pytest.raises(
+        ModelFormatError, match="first of 3 parts, but its name does not end in -00001-of-00003.gguf"
+    ):
         GgufFile(path)
 
 
@@ -155,7 +164,9 @@ def huge_count(number: int) -> Raw:
         (huge_count, "'split.count' is 100000, above 99999", 0),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[int], Raw], message: str, at: int) -> None:
+def test_parts_that_do_not_fit_are_refused(
+    tmp_path: Path, change: Callable[[int], Raw], message: str, at: int
+) -> None:
     path = write_parts(tmp_path, change)
     with pytest.raises(ModelFormatError, match=message) as error:
         GgufFile(path)
@@ -167,7 +178,7 @@ def test_a_cut_part_is_refused_by_its_own_name(tmp_path: Path, number: int) -> N
     path = write_parts(tmp_path)
     broken = tmp_path / name_of(number)
     raw = broken.read_bytes()
-    for length in range(0, len(raw) - 16):  # the last 16 bytes are padding
+    for length in range(len(raw) - 16):  # the last 16 bytes are padding
         broken.write_bytes(raw[:length])
         with pytest.raises(ModelFormatError) as error:
             GgufFile(path)

@@ -14,7 +14,6 @@ from typing import Any
 
 import gguf
 import numpy as np
-
 from quant_blocks import ALL_TYPES, block_size, random_weights
 from toy_vocab import Vocab, bpe_vocab, sentencepiece_vocab
 
@@ -59,33 +58,36 @@ class Toy:
 
 
 FAMILY: dict[str, dict[str, Any]] = {
-    "muse-glimmer": dict(window=16, pattern=[True, True, True, False], theta=500000.0, qk_norm=True, gate=True,
-                         post_norms=True, logit_scale=0.5, softcap=20.0),
-    "llama": dict(layers=3, head_dim=16),
-    "qwen2": dict(layers=3, head_dim=16, eps=1e-6, theta=1000000.0, qkv_bias=True),
-    "qwen3": dict(layers=3, eps=1e-6, theta=1000000.0, qk_norm=True, tied=True),
-    "gemma3": dict(layers=6, window=16, eps=1e-6, theta=1000000.0, qk_norm=True, post_norms=True, tied=True,
-                   tokenizer="spm"),
+    "muse-glimmer": {"window": 16, "pattern": [True, True, True, False], "theta": 500000.0, "qk_norm": True, "gate": True,
+                         "post_norms": True, "logit_scale": 0.5, "softcap": 20.0},
+    "llama": {"layers": 3, "head_dim": 16},
+    "qwen2": {"layers": 3, "head_dim": 16, "eps": 1e-6, "theta": 1000000.0, "qkv_bias": True},
+    "qwen3": {"layers": 3, "eps": 1e-6, "theta": 1000000.0, "qk_norm": True, "tied": True},
+    "gemma3": {"layers": 6, "window": 16, "eps": 1e-6, "theta": 1000000.0, "qk_norm": True, "post_norms": True, "tied": True,
+                   "tokenizer": "spm"},
 }  # fmt: skip
 
 # name -> (architecture, overrides)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "muse": ("muse-glimmer", {}),
-    "muse-scalar-pattern": ("muse-glimmer", dict(layers=5, pattern=4)),
-    "muse-default-pattern": ("muse-glimmer", dict(pattern=None)),
-    "muse-odd-pattern": ("muse-glimmer", dict(layers=3, pattern=[False, True, False])),
-    "muse-swa-theta": ("muse-glimmer", dict(theta_swa=1234.0)),
+    "muse-scalar-pattern": ("muse-glimmer", {"layers": 5, "pattern": 4}),
+    "muse-default-pattern": ("muse-glimmer", {"pattern": None}),
+    "muse-odd-pattern": ("muse-glimmer", {"layers": 3, "pattern": [False, True, False]}),
+    "muse-swa-theta": ("muse-glimmer", {"theta_swa": 1234.0}),
     "llama": ("llama", {}),
-    "llama-tied-rope-freqs": ("llama", dict(tied=True, rope_freqs=True)),
-    "llama-bias-scaling": ("llama", dict(qkv_bias=True, rope_scaling=2.0, head_dim=32, attention_scale=0.2)),
-    "llama-one-kv-head": ("llama", dict(kv_heads=1)),
+    "llama-tied-rope-freqs": ("llama", {"tied": True, "rope_freqs": True}),
+    "llama-bias-scaling": (
+        "llama",
+        {"qkv_bias": True, "rope_scaling": 2.0, "head_dim": 32, "attention_scale": 0.2},
+    ),
+    "llama-one-kv-head": ("llama", {"kv_heads": 1}),
     "qwen2": ("qwen2", {}),
-    "qwen2-tied-mha": ("qwen2", dict(tied=True, kv_heads=4)),
+    "qwen2-tied-mha": ("qwen2", {"tied": True, "kv_heads": 4}),
     "qwen3": ("qwen3", {}),
-    "qwen3-untied": ("qwen3", dict(tied=False)),
+    "qwen3-untied": ("qwen3", {"tied": False}),
     "gemma3": ("gemma3", {}),
-    "gemma3-scaling": ("gemma3", dict(rope_scaling=8.0, theta_swa=5000.0)),
-    "gemma3-softcap-untied": ("gemma3", dict(softcap=5.0, tied=False)),
+    "gemma3-scaling": ("gemma3", {"rope_scaling": 8.0, "theta_swa": 5000.0}),
+    "gemma3-softcap-untied": ("gemma3", {"softcap": 5.0, "tied": False}),
 }
 
 

@@ -34,7 +34,11 @@ class File:
 
     def tensor(self, name: str) -> Array | None:
         t = self.tensors.get(name)
-        return None if t is None else np.asarray(dequantize(t.data, t.tensor_type), np.float32).astype(self.dtype)
+        return (
+            None
+            if t is None
+            else np.asarray(dequantize(t.data, t.tensor_type), np.float32).astype(self.dtype)
+        )
 
     def weight(self, name: str) -> Array:
         found = self.tensor(name)
@@ -75,12 +79,17 @@ def layers_of(file: File) -> list[Layer]:
     adjacent = file.arch in ("llama", "muse-glimmer")
     theta = file.key("rope.freq_base", 1e6 if file.arch == "gemma3" else 10000.0)
     theta_swa = file.key("rope.freq_base_swa", 10000.0 if file.arch == "gemma3" else theta)
-    factor = file.key("rope.scaling.factor", 0.0) if file.key("rope.scaling.type", "linear") == "linear" else 0.0
+    factor = (
+        file.key("rope.scaling.factor", 0.0) if file.key("rope.scaling.type", "linear") == "linear" else 0.0
+    )
     global_rope = Rope(theta, 1.0 / factor if factor else 1.0, adjacent, file.tensor("rope_freqs.weight"))
     sliding_rope = Rope(theta_swa, 1.0, adjacent, None)
     window = file.key("attention.sliding_window")
     full = Layer(None, None if file.arch == "muse-glimmer" else global_rope)
-    return [Layer(window, sliding_rope) if sliding else full for sliding in sliding_layers(file, file.key("block_count"))]
+    return [
+        Layer(window, sliding_rope) if sliding else full
+        for sliding in sliding_layers(file, file.key("block_count"))
+    ]
 
 
 def attention_scale(file: File, head_dim: int) -> float:

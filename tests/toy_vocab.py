@@ -34,7 +34,9 @@ class Vocab:
     types: list[int] = field(default_factory=list)
     merges: list[str] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    ids: dict[str, int] = field(default_factory=dict)  # "bos" -> id, ... for the tokenizer.ggml.*_token_id keys
+    ids: dict[str, int] = field(
+        default_factory=dict
+    )  # "bos" -> id, ... for the tokenizer.ggml.*_token_id keys
 
     def add(self, token: str, kind: int = NORMAL, score: float = 0.0) -> None:
         if token not in self.tokens:
@@ -86,7 +88,21 @@ def sentencepiece_vocab(arch: str) -> Vocab:
     add_specials(vocab, arch)
     for byte in range(256):
         vocab.add(f"<0x{byte:02X}>", BYTE)
-    pieces = ["\u2581the", "th", "he", "the", "in", "ing", "er", "\u2581a", "ll", "llo", "\u2581h", "\n\n", "\u2581\u2581"]
+    pieces = [
+        "\u2581the",
+        "th",
+        "he",
+        "the",
+        "in",
+        "ing",
+        "er",
+        "\u2581a",
+        "ll",
+        "llo",
+        "\u2581h",
+        "\n\n",
+        "\u2581\u2581",
+    ]
     singles = ["\u2581", *"etaoinshrdluHw.,!1", "\n", "\u00e9", "\u65e5"]
     for rank, piece in enumerate(pieces + singles):
         vocab.add(piece, NORMAL, -float(rank))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import gguf  # noqa: E402
-
-import raw_gguf as raw  # noqa: E402
+import gguf
+import raw_gguf as raw
+from quant_blocks import ALL_TYPES, block_size
 
 
 def seeds() -> dict[str, bytes]:
@@ -19,15 +19,29 @@ def seeds() -> dict[str, bytes]:
     every.key("s", raw.STRING, "text").key("as", raw.ARRAY, (raw.STRING, ["a", "", "bc"]))
     every.key("n", raw.ARRAY, (raw.ARRAY, [(raw.I32, [1]), (raw.ARRAY, [(raw.F32, [0.5])])]))
     tensors = raw.Raw(version=2, alignment=64).key("general.alignment", raw.U32, 64)
-    for kind in gguf.GGMLQuantizationType:
-        elements, size = gguf.GGML_QUANT_SIZES[kind]
-        if kind.name in ("F32", "F16", "BF16", "IQ4_NL", "IQ4_XS") or kind.name in [f"Q{n}_{k}" for n in range(2, 9) for k in "01K"]:
-            if kind.name not in ("Q8_1", "Q8_K"):
-                tensors.tensor(f"t.{kind.name}", int(kind), [elements, 2], bytes(range(256))[: 2 * size].ljust(2 * size, b"a"))
-    split = raw.Raw().key("split.no", raw.U16, 1).key("split.count", raw.U16, 2).key("split.tensors.count", raw.I32, 1)
+    for name in ALL_TYPES:
+        elements, size = block_size(name)
+        tensors.tensor(
+            f"t.{name}",
+            int(gguf.GGMLQuantizationType[name]),
+            [elements, 2],
+            (bytes(range(210)) * 5)[: 2 * size],
+        )
+    split = (
+        raw.Raw()
+        .key("split.no", raw.U16, 1)
+        .key("split.count", raw.U16, 2)
+        .key("split.tensors.count", raw.I32, 1)
+    )
     split.tensor("w", raw.T_F32, [2, 1, 1, 1], bytes(8))
     big_endian = b"GGUF" + bytes([0, 0, 0, 3]) + bytes(16)
-    return {"every": every.bytes(), "tensors": tensors.bytes(), "split": split.bytes(), "big": big_endian, "html": b"<html>"}
+    return {
+        "every": every.bytes(),
+        "tensors": tensors.bytes(),
+        "split": split.bytes(),
+        "big": big_endian,
+        "html": b"<html>",
+    }
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ COMMANDS = (inspect,)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="muser", description="One GGUF model, one to four generations side by side.")
+    parser = argparse.ArgumentParser(
+        prog="muser", description="One GGUF model, one to four generations side by side."
+    )
     subcommands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_parser(subcommands)

@@ -69,7 +69,8 @@ def totals(file: GgufFile) -> dict[str, dict[str, int]]:
         elements[type_name] += count
         nbytes[type_name] += size
     return {
-        name: {"tensors": tensors[name], "elements": elements[name], "nbytes": size} for name, size in nbytes.most_common()
+        name: {"tensors": tensors[name], "elements": elements[name], "nbytes": size}
+        for name, size in nbytes.most_common()
     }
 
 

@@ -15,4 +15,6 @@ def emit(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
 
 def printable(text: str) -> str:
     """Text from a file with everything that could drive a terminal escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
