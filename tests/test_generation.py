@@ -370,9 +370,8 @@ def until(stream, event):
 
 def test_timeout_is_for_the_slot():
     model = fake_model(slots=1)
-    with model.session():
-        with pytest.raises(WaitTimeoutError):
-            model.generate("x", max_tokens=1, timeout=0.01)
+    with model.session(), pytest.raises(WaitTimeoutError):
+        model.generate("x", max_tokens=1, timeout=0.01)
     assert model.generate("x", max_tokens=1, timeout=0).finish_reason == "length"
 
 
@@ -455,7 +454,7 @@ def test_everything_after_close_says_so():
             call()
     assert model.health().state == "closed"
     assert "closed" in repr(model)
-    del session, half, stream
+    session = half = stream = None
     with fake_model() as other:
         pass
     assert other.health().state == "closed"

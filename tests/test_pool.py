@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from fake_engine import fake_model, wait_until
 
-from muser import CancelledError, ClosedError, OverloadedError, ParameterError, UnhealthyError, WaitTimeoutError
-from muser._queue import MAX_WAITERS, SlotQueue
+from muser import CancelledError, ClosedError, MuserError, OverloadedError, ParameterError, UnhealthyError, WaitTimeoutError
+from muser._queue import MAX_WAITERS, SlotQueue, Ticket
 
 
 def in_thread(function, *arguments):
@@ -35,7 +35,7 @@ class Waiters:
             try:
                 self.tickets[name] = self.queue.acquire()
                 self.served.append(name)
-            except Exception as error:
+            except MuserError as error:
                 self.errors.append(error)
 
         before = self.queue.stats().waiting
@@ -70,7 +70,7 @@ def test_first_come_first_served_and_nobody_overtakes():
         waiters.add(name)
     held.release()
     for name in range(10):
-        wait_until(lambda: len(waiters.served) == name + 1)
+        wait_until(lambda n=name: len(waiters.served) == n + 1)
         with pytest.raises(WaitTimeoutError):  # the slot never shows as free while somebody waits
             queue.acquire(timeout=0)
         waiters.tickets.pop(name).release()
@@ -166,8 +166,6 @@ def test_close_wakes_everybody():
 def test_a_cancelled_wait_ends_and_the_others_move_up():
     queue = SlotQueue(1)
     held = queue.acquire()
-    from muser._queue import Ticket
-
     ticket, errors = Ticket(queue), []
 
     def wait():
@@ -253,7 +251,7 @@ def test_a_loop_that_closed_is_passed_over():
     waiters.join()
     assert waiters.served == ["after it"]
     task._log_destroy_pending = False
-    del task, coroutine
+    task = coroutine = None
     gc.collect()
     waiters.tickets.clear()
     assert queue.stats().free == 1

@@ -149,7 +149,7 @@ def test_equals_the_oracle(parameters, n):
 )
 def test_equals_the_oracle_on_anything(row, temperature, top_k, top_p, min_p, seed):
     row = np.array([*row, 1.0], F32)
-    parameters = dict(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    parameters = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     ours, oracle = _muser.Sampler(**parameters), Oracle(**parameters)
     assert [ours.sample(row) for _ in range(4)] == [oracle.sample(row) for _ in range(4)]
 

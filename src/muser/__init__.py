@@ -4,8 +4,9 @@
     print(model.generate("Once upon a time", max_tokens=64).text)
 """
 
+from typing import TYPE_CHECKING
+
 from muser import errors
-from muser.aio import AsyncStream
 from muser.errors import (
     BusyError,
     CancelledError,
@@ -32,6 +33,10 @@ from muser.results import Chunk, Completion, Health, Timings, Usage
 from muser.sampler import Sampler
 from muser.session import Permit, Session, decode_group
 from muser.stream import Stream
+from muser.system import system_info
+
+if TYPE_CHECKING:
+    from muser.aio import AsyncStream
 
 __version__ = "0.1.0"
 
@@ -69,4 +74,13 @@ __all__ = [
     "__version__",
     "decode_group",
     "errors",
+    "system_info",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "AsyncStream":  # with asyncio behind it: not at import
+        from muser.aio import AsyncStream
+
+        return AsyncStream
+    raise AttributeError(f"module 'muser' has no attribute {name!r}")

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from muser.errors import ClosedError, ContextFullError, ForkedError, ParameterEr
 logger = logging.getLogger("muser")
 logger.addHandler(logging.NullHandler())  # a library prints nothing unless its host asks for it
 
-Prompt = Union[str, Iterable[int], NDArray[np.integer]]
+Prompt: TypeAlias = str | Iterable[int] | NDArray[np.integer]
 """Text, token ids, or a 1-D integer array of token ids."""
 
 

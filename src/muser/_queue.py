@@ -6,17 +6,20 @@ it hands out slot numbers, which :mod:`muser.pool` turns into sessions.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muser.errors import CancelledError, MuserError, OverloadedError, WaitTimeoutError
+
+if TYPE_CHECKING:
+    import asyncio
 
 MAX_WAITERS = 64
 
@@ -122,6 +125,8 @@ class SlotQueue:
         self, *, hint: Hint | None = None, timeout: float | None = None, ticket: Ticket | None = None
     ) -> Ticket:
         """The same for a coroutine: it waits on a future and holds no thread."""
+        import asyncio  # only hosts that have it already come here
+
         ticket = ticket or Ticket(self)
         loop = asyncio.get_running_loop()
         granted: asyncio.Future[None] = loop.create_future()

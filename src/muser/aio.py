@@ -12,12 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
+from typing_extensions import Self
+
 from muser.errors import BusyError, MuserError
 from muser.generation import Generation
 from muser.pool import SlotPool
 from muser.results import Chunk, Completion
 from muser.session import Session
-from muser.stream import Stream
+from muser.stream import Stream, run_to_end
 
 MAX_UNDELIVERED = 64
 READER_GRACE_SECONDS = 5.0
@@ -42,16 +44,11 @@ class AsyncStream:
         pool: SlotPool,
         executor: ThreadPoolExecutor,
         timeout: float | None,
-        *,
-        capacity: int = MAX_UNDELIVERED,
-        grace: float = READER_GRACE_SECONDS,
     ) -> None:
         self._make_generation = make_generation
         self._pool = pool
         self._executor = executor
         self._timeout = timeout
-        self._capacity = capacity
-        self._grace = grace
         self._delivery: _Delivery | None = None
         self._stream: Stream | None = None
         self._reading = False
@@ -90,7 +87,7 @@ class AsyncStream:
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._stream = await open_stream(self._make_generation, self._pool, self._executor, self._timeout)
-        self._delivery = _Delivery(loop, self._capacity, self._grace)
+        self._delivery = _Delivery(loop, MAX_UNDELIVERED, READER_GRACE_SECONDS)
         self._executor.submit(_produce, self._stream, self._delivery)
 
     async def aclose(self) -> None:
@@ -104,7 +101,7 @@ class AsyncStream:
         if self._stream is not None:
             self._stream.close()
 
-    async def __aenter__(self) -> AsyncStream:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -136,13 +133,6 @@ async def open_stream(
     if generation.params.max_tokens == 0:
         return Stream(generation, _no_session)
     return Stream(generation, await pool._lend_async(generation.ids, timeout))
-
-
-def run_to_end(stream: Stream) -> Completion:
-    for _ in stream:
-        pass
-    assert stream.completion is not None  # a stream that ends without an error has one
-    return stream.completion
 
 
 def _no_session() -> Session:

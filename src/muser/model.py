@@ -6,7 +6,6 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -16,19 +15,21 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self, Unpack
 
 from muser import _checks as checks
-from muser import _muser, aio
+from muser import _muser
 from muser._core import Core, Prompt, logger
 from muser._native import NativeEngine
-from muser.aio import AsyncStream
 from muser.errors import MuserError
 from muser.generation import Generation
 from muser.params import SamplingOverrides, SamplingParams, merged
 from muser.pool import SlotPool
 from muser.results import Completion, Health
 from muser.session import Permit
-from muser.stream import Stream
+from muser.stream import Stream, run_to_end
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from muser.aio import AsyncStream
     from muser.text import Tokenizer
 
 CLOSE_GRACE_SECONDS = 10.0
@@ -161,7 +162,7 @@ class Model:
             OverloadedError: 64 callers wait for a slot already. At once.
             WaitTimeoutError, ClosedError, UnhealthyError, DeviceError, ForkedError.
         """
-        return aio.run_to_end(self.stream(prompt, params, timeout=timeout, **overrides))
+        return run_to_end(self.stream(prompt, params, timeout=timeout, **overrides))
 
     def stream(
         self,
@@ -190,6 +191,8 @@ class Model:
         **overrides: Unpack[SamplingOverrides],
     ) -> Completion:
         """:meth:`generate` for coroutines. Waiting holds no thread; cancelling the task frees the slot."""
+        from muser import aio  # with asyncio behind it: not at import
+
         limit = checks.timeout(timeout)
         make = functools.partial(self._generation, prompt, merged(params, overrides))
         return await aio.complete(make, self.slots, self._threads(), limit)
@@ -206,9 +209,11 @@ class Model:
 
         Parameters are checked here, the prompt at the first item. See :class:`AsyncStream` for slow readers.
         """
+        from muser import aio
+
         limit = checks.timeout(timeout)
         make = functools.partial(self._generation, prompt, merged(params, overrides))
-        return AsyncStream(make, self.slots, self._threads(), limit)
+        return aio.AsyncStream(make, self.slots, self._threads(), limit)
 
     def session(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
         """Short for ``model.slots.acquire()``: ``with model.session() as session: session.prefill(...)``."""
@@ -218,6 +223,8 @@ class Model:
         return Generation(self._core, prompt, params)
 
     def _threads(self) -> ThreadPoolExecutor:
+        from muser import aio
+
         self._core.engine()
         with self._executor_lock:
             if self._executor is None:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from typing_extensions import Self
+
 from muser.errors import BusyError
 from muser.generation import Generation
 from muser.results import Chunk, Completion
@@ -74,7 +76,7 @@ class Stream:
         finally:
             self._turn.release()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -85,3 +87,10 @@ class Stream:
     def __del__(self) -> None:
         if hasattr(self, "_failed"):
             self.close()
+
+
+def run_to_end(stream: Stream) -> Completion:
+    for _ in stream:
+        pass
+    assert stream.completion is not None  # a stream that ends without an error has one
+    return stream.completion

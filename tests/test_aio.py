@@ -1,0 +1,251 @@
+"""Coroutines: the same results, no thread held while waiting, a free event loop, and slots that come back."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+
+import pytest
+from fake_engine import fake_model, free_slots, reply
+
+from muser import (
+    BusyError,
+    ClosedError,
+    ContextFullError,
+    DeviceError,
+    OverloadedError,
+    ParameterError,
+    SamplingParams,
+    WaitTimeoutError,
+    aio,
+)
+
+
+async def settled(condition, timeout=5.0):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(0.002)
+
+
+async def test_eight_coroutines_equal_eight_solo_runs():
+    model = fake_model(delay=0.0002)
+    prompts = [f"prompt number {n}" for n in range(8)]
+    params = SamplingParams(max_tokens=40, seed=11)
+    alone = [model.generate(p, params).tokens for p in prompts]
+    together = await asyncio.gather(*(model.agenerate(p, params) for p in prompts))
+    assert [c.tokens for c in together] == alone
+    streams = await asyncio.gather(*(collect(model.astream(p, params)) for p in prompts))
+    assert [tuple(t for c in chunks for t in c.tokens) for chunks in streams] == alone
+    assert all([c.finish_reason for c in chunks if c.finish_reason] == ["length"] for chunks in streams)
+    await settled(lambda: free_slots(model) == 4)
+
+
+async def collect(stream):
+    return [chunk async for chunk in stream]
+
+
+async def test_a_stream_joins_to_its_completion():
+    stream = fake_model(next_token=reply("naïve 🦊")).astream("x\0", seed=3)
+    assert (stream.seed, stream.completion) == (None, None)
+    chunks = await collect(stream)
+    assert "".join(c.text for c in chunks) == stream.completion.text == "naïve 🦊"
+    assert stream.seed == stream.completion.seed == 3
+    assert await collect(stream) == []
+
+
+async def test_200_waiting_coroutines_hold_no_threads():
+    model = fake_model(slots=1)
+    permit = model.session()
+    before = threading.active_count()
+    tasks = [asyncio.ensure_future(model.agenerate("x", max_tokens=2)) for _ in range(200)]
+    await settled(lambda: sum(t.done() for t in tasks) == 136)  # 64 may wait; the others are refused at once
+    assert model.slots.stats().waiting == 64
+    assert threading.active_count() <= before + 3
+    permit.release()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(isinstance(r, OverloadedError) for r in results) == 136
+    assert sum(getattr(r, "finish_reason", None) == "length" for r in results) == 64
+
+
+async def test_the_event_loop_stays_free():
+    model = fake_model(delay=0.001)
+    late = []
+
+    async def heartbeat():
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.005)
+            late.append(time.perf_counter() - before - 0.005)
+
+    beating = asyncio.ensure_future(heartbeat())
+    await asyncio.gather(
+        *(model.agenerate("x" * 300, max_tokens=60) for _ in range(4)),
+        *(collect(model.astream("x" * 300, max_tokens=60)) for _ in range(4)),
+    )
+    beating.cancel()
+    assert len(late) > 10
+    assert sorted(late)[len(late) * 9 // 10] < 0.05  # the odd late one belongs to a busy machine
+
+
+async def test_a_long_prompt_raises_instead_of_waiting_for_ever():
+    model = fake_model(context=32)
+    with pytest.raises(ContextFullError):
+        await asyncio.wait_for(model.agenerate("x" * 32), 1)
+    with pytest.raises(ContextFullError):
+        await asyncio.wait_for(collect(model.astream("x" * 32)), 1)
+    with pytest.raises(ParameterError):
+        await model.agenerate([])
+    with pytest.raises(ParameterError):
+        model.astream("x", max_tokens=-1)
+    assert free_slots(model) == 4
+
+
+async def test_cancelling_the_task_frees_the_slot():
+    model = fake_model(slots=1, delay=0.005)
+    for stage in ("decode", "waiting"):
+        permit = model.session() if stage == "waiting" else None
+        for make in (lambda: model.agenerate("x"), lambda: collect(model.astream("x"))):
+            task = asyncio.ensure_future(make())
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert model.slots.stats().waiting == 0
+            if permit is None:
+                await settled(lambda: free_slots(model) == 1, 0.5)
+        if permit is not None:
+            permit.release()
+    assert free_slots(model) == 1
+
+
+async def test_closing_and_dropping_free_the_slot():
+    model = fake_model(slots=1, delay=0.002)
+    stream = model.astream("x")
+    await stream.__anext__()
+    assert free_slots(model) == 0
+    await stream.aclose()
+    await settled(lambda: free_slots(model) == 1, 0.5)
+    with pytest.raises(StopAsyncIteration):
+        await stream.__anext__()
+    assert stream.completion.finish_reason == "cancelled"
+
+    async with model.astream("x") as stream:
+        await stream.__anext__()
+    await settled(lambda: free_slots(model) == 1, 0.5)
+
+    gc.disable()
+    try:
+        stream = model.astream("x")
+        await stream.__anext__()
+        del stream
+        await settled(lambda: free_slots(model) == 1, 0.5)
+    finally:
+        gc.enable()
+
+    never_started = model.astream("x")
+    await never_started.aclose()
+    del never_started
+
+
+async def test_a_slow_reader_loses_nothing_and_a_dead_one_is_cancelled(monkeypatch):
+    monkeypatch.setattr(aio, "READER_GRACE_SECONDS", 0.15)
+    monkeypatch.setattr(aio, "MAX_UNDELIVERED", 4)
+    model = fake_model(slots=1)
+    slow = []
+    async for chunk in model.astream("x", max_tokens=20, seed=1):
+        slow.append(chunk)
+        await asyncio.sleep(0.02)
+    assert tuple(t for c in slow for t in c.tokens) == model.generate("x", max_tokens=20, seed=1).tokens
+
+    stream = model.astream("x", max_tokens=400, seed=1)
+    first = await stream.__anext__()
+    await settled(lambda: free_slots(model) == 1, 2)  # although nobody closed it
+    rest = [chunk async for chunk in stream]
+    assert rest[-1].finish_reason == "cancelled"
+    assert stream.completion.finish_reason == "cancelled"
+    assert tuple(t for c in [first, *rest] for t in c.tokens) == stream.completion.tokens
+    assert 4 <= len(stream.completion.tokens) <= 8
+
+
+async def test_errors_arrive_in_the_reader():
+    def fail(operation, slot, tokens):
+        if operation == "decode" and len(tokens) > 4:
+            raise DeviceError("the pass failed")
+
+    model = fake_model(fail=fail, slots=1)
+    got = []
+    with pytest.raises(DeviceError, match="the pass failed"):
+        async for chunk in model.astream("x"):
+            got.append(chunk)
+    assert len(got) == 4
+    with pytest.raises(DeviceError):
+        await model.agenerate("x")
+    await settled(lambda: free_slots(model) == 1)
+
+
+async def test_timeout_is_for_the_slot():
+    model = fake_model(slots=1)
+    async with model.slots.acquire_async():
+        with pytest.raises(WaitTimeoutError):
+            await model.agenerate("x", timeout=0.01)
+        with pytest.raises(WaitTimeoutError):
+            await collect(model.astream("x", timeout=0.01))
+    assert (await model.agenerate("x", max_tokens=1, timeout=0.1)).finish_reason == "length"
+
+
+async def test_max_tokens_zero_takes_no_slot():
+    model = fake_model(slots=1)
+    with model.session():
+        assert (await model.agenerate("x", max_tokens=0)).finish_reason == "length"
+        assert [c.finish_reason for c in await collect(model.astream("x", max_tokens=0))] == ["length"]
+
+
+async def test_two_readers_of_one_stream():
+    model = fake_model(delay=0.02)
+    stream = model.astream("x", max_tokens=3)
+    first = asyncio.ensure_future(stream.__anext__())
+    await asyncio.sleep(0)
+    with pytest.raises(BusyError):
+        await stream.__anext__()
+    await first
+    assert len(await collect(stream)) == 3
+
+
+async def test_close_ends_running_and_waiting_coroutines():
+    model = fake_model(slots=2, delay=0.003)
+    tasks = [asyncio.ensure_future(model.agenerate("x")) for _ in range(4)]
+    tasks += [asyncio.ensure_future(collect(model.astream("x"))) for _ in range(4)]
+    await settled(lambda: model.slots.stats().waiting == 6)
+    await asyncio.to_thread(model.close)
+    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    assert [type(r) for r in results] == [ClosedError] * 8
+    with pytest.raises(ClosedError):
+        await model.agenerate("x")
+
+
+def test_a_loop_that_is_abandoned_leaves_no_running_generation():
+    model = fake_model(slots=1, delay=0.002)
+
+    async def leave():
+        stream = model.astream("x")
+        await stream.__anext__()
+        asyncio.ensure_future(model.agenerate("y"))
+        await asyncio.sleep(0.01)
+
+    asyncio.run(leave())
+    gc.collect()
+    deadline = time.monotonic() + 2
+    while free_slots(model) != 1 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert free_slots(model) == 1
+
+
+def test_no_threads_before_the_first_coroutine():
+    model = fake_model()
+    model.generate("x", max_tokens=2)
+    assert model._executor is None
+    asyncio.run(model.agenerate("x", max_tokens=2))
+    assert model._executor is not None
