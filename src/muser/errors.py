@@ -40,6 +40,10 @@ class FileAccessError(MuserError, OSError):
     path: str | None = None
 
 
+class FetchError(MuserError):
+    """A model could not be fetched from the package index, or what came is not what was pinned."""
+
+
 class OutOfMemoryError(MuserError, MemoryError):
     """The plan needs more bytes (``needed``) than there are (``available``). Nothing was allocated."""
 
