@@ -19,8 +19,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from test_toy_reference import GOLDEN, IDS, ROWS, golden_variants  # noqa: E402
-from toy import write_toy  # noqa: E402
+from test_toy_reference import GOLDEN, IDS, ROWS, golden_variants
+from toy import write_toy
 
 
 def llama_cpp_logits(path: Path) -> np.ndarray:

@@ -1,7 +1,8 @@
 // One function a quantized type: expands n_blocks blocks. Private to csrc/gguf; dequant.cpp dispatches.
 //
 // Every formula is written with the operations and in the order of the `gguf` Python package
-// (gguf.quants), separate multiplications and additions in float32, so that results are equal bit for bit.
+// (gguf.quants), separate multiplications and additions in float32, so that results are equal bit for bit (no
+// type is an exception; only the payload of a NaN scale may differ).
 #pragma once
 
 #include <cstddef>
