@@ -1,0 +1,145 @@
+"""Records what llama.cpp gives, so that tests can compare without it: tests/data/llama_cpp/*.json.
+
+    python -m tools.record_llama_cpp tiny                      # its rounding error on the files of tests/data
+    python -m tools.record_llama_cpp real smollm2 MODEL.gguf   # greedy ids and perplexity of a real model
+
+Both measure the distance to float32 transformers on the same dequantized weights. Needs llama-cpp-python, torch,
+transformers. Rerun it when llama-cpp-python changes; the version and the CPU stand in every file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from llama_cpp_engine import LlamaCpp, versions  # noqa: E402
+from llama_cpp_prompts import prompts  # noqa: E402
+
+from tests.accuracy import log_likelihoods, relative_rms  # noqa: E402
+from tests.variants import with_weights  # noqa: E402
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests" / "data"
+SHIPPED = ROOT / "src" / "muser" / "data" / "muse-tiny-Q4_K_M.gguf"
+NEW_TOKENS = 64
+
+
+def save(name: str, record: dict) -> None:
+    (DATA / "llama_cpp" / f"{name}.json").write_text(json.dumps({"versions": versions(), **record}) + "\n")
+
+
+def errors(path: Path, ids: list[int], oracle: np.ndarray) -> dict[str, float]:
+    """Relative RMS error of the logits with either KV type, all tokens in one batch."""
+    out = {}
+    for kv_dtype in ("f32", "f16"):
+        with LlamaCpp(path, context=max(256, len(ids)), kv_dtype=kv_dtype) as model:
+            out[kv_dtype] = round(relative_rms(model.all_logits(ids), oracle), 6)
+    return out
+
+
+def record_tiny() -> None:
+    record = {}
+    for name, source in (("muse-tiny", DATA / "muse-tiny-f32.gguf"), ("muse-256", DATA / "muse-256-q4_k_m.gguf")):
+        oracle = np.load(DATA / f"{name}.npz")
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in ("F16", "BF16", "Q8_0", "Q4_K_M"):
+                if f"logits_{kind}" in oracle:
+                    path = source if kind == "Q4_K_M" else with_weights(source, Path(folder) / f"{kind}.gguf", kind)
+                    record[f"{name} {kind}"] = errors(path, oracle["ids"].tolist(), oracle[f"logits_{kind}"])
+    shipped = np.load(DATA / "golden_q4_k_m.npz")
+    at, gap_noise = {}, {}
+    for kv_dtype in ("f32", "f16"):
+        with LlamaCpp(SHIPPED, context=1024, kv_dtype=kv_dtype) as model:
+            rows = model.all_logits(shipped["long_ids"].tolist())[shipped["long_positions"]]
+            at[kv_dtype] = round(relative_rms(rows, shipped["long_logits"]), 6)
+            gap_noise[kv_dtype] = shipped_gap_noise(model)
+    record["shipped Q4_K_M"] = at
+    save("tiny", {"relative_rms": record, "shipped_gap_noise": gap_noise})
+    print(json.dumps([record, gap_noise], indent=1))
+
+
+def shipped_gap_noise(model: LlamaCpp) -> dict[str, float]:
+    """Error of the lead of each golden id over its runner-up (golden_q4_k_m.json)."""
+    noise: list[float] = []
+    for entry in json.loads((DATA / "golden_q4_k_m.json").read_text())["prompts"]:
+        ids = entry["greedy_ids"]
+        rows = model.all_logits(entry["prompt_ids"] + ids[:-1])[len(entry["prompt_ids"]) - 1 :]
+        steps = np.arange(len(ids))
+        noise += np.abs(rows[steps, ids] - rows[steps, entry["second_ids"]] - entry["gaps"]).tolist()
+    return {"max": round(max(noise), 5), "rms": round(float(np.sqrt(np.square(noise).mean())), 5)}
+
+
+def record_greedy(model: LlamaCpp, oracle, text: str, chat: bool) -> dict:
+    """llama.cpp's greedy ids after a prompt. At each step: the runner-up, by how much the winner leads it, and by how
+    much the float32 oracle says that it should."""
+    ids = model.tokenize(text, parse_special=chat)
+    model.clear()
+    model.run([(0, token, p) for p, token in enumerate(ids)])
+    greedy, second, gaps = [], [], []
+    for step in range(NEW_TOKENS):
+        logits = model.logits(-1)
+        best, next_best = np.argsort(logits)[::-1][:2]
+        greedy.append(int(best))
+        second.append(int(next_best))
+        gaps.append(round(float(logits[best] - logits[next_best]), 4))
+        model.run([(0, int(best), len(ids) + step)])
+    exact = oracle.logits(ids + greedy[:-1], first=len(ids) - 1)
+    steps = np.arange(NEW_TOKENS)
+    exact_gaps = [round(float(g), 4) for g in exact[steps, greedy] - exact[steps, second]]
+    return {"text": text, "ids": ids, "greedy": greedy, "second": second, "gaps": gaps, "exact_gaps": exact_gaps,
+            "exact_argmax_differs": int((exact.argmax(1) != greedy).sum())}
+
+
+def record_perplexity(model: LlamaCpp, oracle) -> dict:
+    """All tokens of the text in one context; the mean over every token but the first, natural logarithm."""
+    text = (DATA / "perplexity.txt").read_text()
+    ids = model.tokenize(text)
+    result = {"ids": ids}
+    for name, logits in (("batch", model.all_logits(ids)), ("stepwise", model.stepwise_logits(ids)), ("exact", oracle.logits(ids))):
+        result[name] = round(float(np.exp(-log_likelihoods(logits[:-1], ids[1:]).mean())), 5)
+    return result
+
+
+def record_real(name: str, path: Path) -> None:
+    import torch
+
+    from real_oracle import RealOracle
+
+    torch.set_num_threads(1)
+    oracle = RealOracle(path)
+    chat = name == "smollm2"
+    with LlamaCpp(path, context=2048) as model:
+        greedy = [record_greedy(model, oracle, text, chat) for text in prompts(chat)]
+        perplexity = record_perplexity(model, oracle)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    save(name, {"file": path.name, "bytes": path.stat().st_size, "sha256": digest, "perplexity": perplexity,
+                "prompts": greedy})
+    noise = np.abs(np.concatenate([np.subtract(p["gaps"], p["exact_gaps"]) for p in greedy]))
+    print(name, {k: v for k, v in perplexity.items() if k != "ids"}, len(perplexity["ids"]), "gap noise max", noise.max(),
+          "p99", np.quantile(noise, 0.99), "rms", np.sqrt((noise**2).mean()),
+          "exact differs at", sum(p["exact_argmax_differs"] for p in greedy), "of", noise.size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("tiny")
+    real = commands.add_parser("real")
+    real.add_argument("name", choices=("smollm2", "gemma3-270m"))
+    real.add_argument("path", type=Path)
+    a = parser.parse_args()
+    if a.command == "tiny":
+        record_tiny()
+    else:
+        record_real(a.name, a.path)
+
+
+if __name__ == "__main__":
+    main()

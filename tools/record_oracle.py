@@ -1,0 +1,85 @@
+"""Records what transformers gives, in float32, for every file that the accuracy tests read: tests/data/*.npz, golden_q4_k_m.json.
+
+    python -m tools.record_oracle        (from the root of the project, after tiny_reference.py made the files)
+
+Quantized files are dequantized first, so a record is exact for its file and the engine's own rounding is all that differs.
+Needs torch, transformers >= 5.15 and gguf.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+import muse_hf  # noqa: E402
+
+from tests.variants import with_weights  # noqa: E402
+
+torch.set_num_threads(1)
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests" / "data"
+SHIPPED = ROOT / "src" / "muser" / "data" / "muse-tiny-Q4_K_M.gguf"
+GOLDEN_STEPS = (0, 23, 47)  # whose logits are kept whole
+LONG_POSITIONS = (0, 1, 254, 255, 256, 257, 511, 512, 513, -1)  # around the trained model's window of 256
+# Around the random model's window of 16 and its ring of 16 + 512 rows.
+RING_POSITIONS = (0, 14, 15, 16, 17, 255, 511, 512, 513, 526, 527, 528, 529, 543, 544, 545, 599, 639)
+
+
+def oracle_of_variants(source: Path, kinds: tuple[str, ...], ids: list[int]) -> dict[str, np.ndarray]:
+    """{"logits_KIND": float32 [T, vocab]} of copies of one file with other weight types."""
+    out = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in kinds:
+            path = with_weights(source, Path(folder) / f"{kind}.gguf", kind)
+            out[f"logits_{kind}"] = muse_hf.forward(muse_hf.load_gguf(path), ids)[0]
+    return out
+
+
+def record_random_models() -> None:
+    path = DATA / "muse-tiny.npz"
+    tiny = dict(np.load(path))
+    ring_ids = [480, *np.random.default_rng(12).integers(0, 480, 639).tolist()]
+    # In double: over 640 positions this model (scores up to 43) amplifies float32 rounding of the reference itself to 7.5e-5.
+    ring_logits, _ = muse_hf.forward(muse_hf.load_gguf(DATA / "muse-tiny-f32.gguf").double(), ring_ids)
+    tiny |= {"ring_ids": np.array(ring_ids, np.int32), "ring_positions": np.array(RING_POSITIONS, np.int32),
+             "ring_logits": ring_logits[list(RING_POSITIONS)]}
+    tiny |= oracle_of_variants(DATA / "muse-tiny-f32.gguf", ("F16", "BF16", "Q8_0"), tiny["ids"].tolist())
+    np.savez_compressed(path, **tiny)
+
+    source = DATA / "muse-256-q4_k_m.gguf"
+    ids = [480, *np.random.default_rng(11).integers(0, 480, 95).tolist()]
+    wide = {"ids": np.array(ids, np.int32), "logits_Q4_K_M": muse_hf.forward(muse_hf.load_gguf(source), ids)[0]}
+    np.savez_compressed(DATA / "muse-256.npz", **wide, **oracle_of_variants(source, ("F16", "BF16", "Q8_0"), ids))
+
+
+def record_shipped() -> None:
+    """Greedy ids, the runners-up and by how much they lost, and some logits of the model inside the package, for the prompts of golden.json."""
+    model = muse_hf.load_gguf(SHIPPED)
+    prompts, kept, long_ids = [], [], []
+    for entry in json.loads((DATA / "golden.json").read_text())["prompts"]:
+        ids, logits = muse_hf.greedy(model, entry["prompt_ids"], 48)
+        second = np.argsort(logits, axis=1)[:, -2]
+        steps = np.arange(len(ids))
+        gaps = logits[steps, ids] - logits[steps, second]
+        prompts.append({"prompt": entry["prompt"], "prompt_ids": entry["prompt_ids"], "greedy_ids": ids,
+                        "second_ids": second.tolist(), "gaps": [round(float(g), 5) for g in gaps]})
+        kept.append(logits[list(GOLDEN_STEPS)])
+        long_ids += entry["prompt_ids"] + ids
+    long_logits, _ = muse_hf.forward(model, long_ids)
+    (DATA / "golden_q4_k_m.json").write_text(json.dumps(
+        {"note": "float32 in transformers on the dequantized weights of muse-tiny-Q4_K_M.gguf; greedy does not stop",
+         "steps": GOLDEN_STEPS, "prompts": prompts}, indent=1) + "\n")
+    positions = np.array(LONG_POSITIONS, np.int32) % len(long_ids)
+    np.savez_compressed(DATA / "golden_q4_k_m.npz", logits=np.stack(kept), long_ids=np.array(long_ids, np.int32),
+                        long_positions=positions, long_logits=long_logits[positions])
+
+
+if __name__ == "__main__":
+    record_random_models()
+    record_shipped()
