@@ -1,0 +1,119 @@
+"""The promise of the project: a row's logits are the same bytes alone and in any company.
+
+Every weight type of every family (toy models, two layers: one sliding and one full where the family slides), at group
+widths 1 to 4, every index in the group, neighbours at other positions; every prefill chunking; every thread count;
+every CPU level. Bytes are compared, so a tolerance cannot hide anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines import decode, open_engine, prefill
+from muser.errors import ParameterError
+from toy import ALL_TYPES, ARCHITECTURES, write_toy
+
+WINDOW = 16
+RING = WINDOW + 512  # rows of a ring plane
+CONTEXT = RING + 32
+VOCAB = 256  # ids below it are plain pieces in every toy vocabulary
+CHUNKS = (1, 7, 64, 512)
+THREADS = (1, 2, 3, 5)
+LEVELS = ("portable", "avx2", "avx512", "neon")
+CASES = [(arch, quant) for arch in ARCHITECTURES for quant in ALL_TYPES]
+SMALL = {"muse-glimmer": {"layers": 2, "pattern": [True, False]}, "gemma3": {"layers": 2, "pattern": 2}}
+
+
+@pytest.fixture(scope="module")
+def toy_path(tmp_path_factory: pytest.TempPathFactory):
+    folder, made = tmp_path_factory.mktemp("toys"), {}
+
+    def path_of(arch: str, quant: str) -> Path:
+        if (arch, quant) not in made:
+            made[arch, quant] = folder / f"{arch}-{quant}.gguf"
+            write_toy(made[arch, quant], arch, quant=quant, context=CONTEXT, **SMALL.get(arch, {"layers": 2}))
+        return made[arch, quant]
+
+    return path_of
+
+
+def rng_of(arch: str, quant: str) -> np.random.Generator:
+    return np.random.default_rng([ARCHITECTURES.index(arch), ALL_TYPES.index(quant)])
+
+
+def sequences(rng: np.random.Generator, lengths: list[int]) -> list[np.ndarray]:
+    """Random tokens: `length` that are in the session already, and the row under test."""
+    return [rng.integers(0, VOCAB, n + 1) for n in lengths]
+
+
+@pytest.mark.parametrize("arch, quant", CASES)
+def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> None:
+    rng = rng_of(arch, quant)
+    edges = [1, WINDOW - 1, WINDOW, WINDOW + 1]
+    wrapped = [RING + int(rng.integers(0, 16)), int(rng.integers(1, 100)), int(rng.integers(RING - 4, RING + 4)), WINDOW + 1]
+    solo = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
+    company = open_engine(toy_path(arch, quant), slots=4, context=CONTEXT, kv_dtype="f16")
+    for lengths in (edges, wrapped):
+        rows = sequences(rng, [lengths[i] for i in rng.permutation(4)])
+        expected = []
+        for slot, row in enumerate(rows):
+            solo.reset(0)
+            company.reset(slot)
+            whole = prefill(solo, row).tobytes()
+            solo.rewind(0, len(row) - 1)
+            expected.append(decode(solo, row[-1]).tobytes())
+            assert expected[-1] == whole, f"decode and prefill differ at position {len(row) - 1}"
+            prefill(company, row[:-1], slot=slot)
+        for width in (1, 2, 3, 4):
+            for first in range(4):  # every slot comes to stand at every index
+                slots = [(first + i) % 4 for i in range(width)]
+                company.decode_group(slots, [int(rows[s][-1]) for s in slots], timeout=60.0)
+                for index, slot in enumerate(slots):
+                    same = company.logits(slot).tobytes() == expected[slot]
+                    assert same, f"width {width}, index {index}, position {len(rows[slot]) - 1}"
+                    company.rewind(slot, len(rows[slot]) - 1)
+
+
+@pytest.mark.parametrize("arch, quant", CASES)
+def test_prefill_chunks(toy_path, arch: str, quant: str) -> None:
+    tokens = rng_of(arch, quant).integers(0, VOCAB, RING + 8)
+    engine = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
+    seen = set()
+    for chunk in CHUNKS:
+        engine.reset(0)
+        prefill(engine, tokens, chunk=chunk)
+        seen.add(decode(engine, 7).tobytes())
+    assert len(seen) == 1
+
+
+def run_through(path: Path, tokens: np.ndarray, threads: int) -> bytes:
+    """Logits of a prefill, of decodes after it, and of a group of four."""
+    engine = open_engine(path, slots=4, context=CONTEXT, kv_dtype="f16", threads=threads)
+    out = [prefill(engine, tokens, slot=slot) for slot in range(4)]
+    out += [decode(engine, token) for token in tokens[:2]]
+    engine.decode_group([0, 1, 2, 3], tokens[:4].tolist(), timeout=60.0)
+    return b"".join(logits.tobytes() for logits in out + [engine.logits(slot) for slot in range(4)])
+
+
+@pytest.mark.parametrize("arch, quant", CASES)
+def test_thread_counts(toy_path, arch: str, quant: str) -> None:
+    tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)
+    assert len({run_through(toy_path(arch, quant), tokens, threads) for threads in THREADS}) == 1
+
+
+@pytest.mark.parametrize("arch, quant", CASES)
+def test_cpu_levels(toy_path, monkeypatch: pytest.MonkeyPatch, arch: str, quant: str) -> None:
+    tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)
+    results = {}
+    for level in LEVELS:
+        monkeypatch.setenv("MUSER_CPU_LEVEL", level)
+        try:
+            results[level] = run_through(toy_path(arch, quant), tokens, threads=1)
+        except ParameterError as error:
+            assert level != "portable", error  # every other level needs its machine
+    monkeypatch.delenv("MUSER_CPU_LEVEL")
+    results["default"] = run_through(toy_path(arch, quant), tokens, threads=1)
+    assert len(set(results.values())) == 1, {level: hash(r) for level, r in results.items()}
