@@ -50,9 +50,9 @@ class Side:
         return job.n / (time.perf_counter() - start)
 
     def group(self, job: Job) -> float:
-        engine = self.packed.setdefault(
-            job.width, LlamaCpp(self.path, threads=self.threads, context=256, sequences=job.width)
-            if job.width not in self.packed else self.packed[job.width])
+        if job.width not in self.packed:
+            self.packed[job.width] = LlamaCpp(self.path, threads=self.threads, context=256, sequences=job.width)
+        engine = self.packed[job.width]
         engine.clear()
         for sequence in range(job.width):
             self.fill(engine, sequence, job.depth)
@@ -78,9 +78,11 @@ class Side:
         seen, first, last = 0, 0.0, 0.0
         for _ in self.model("Once upon a time", max_tokens=job.n, temperature=0.0, stream=True, logit_bias={eos: -1e9}):
             last = time.perf_counter()
-            first = first or last
-            seen += 1
-        return (seen - 1) / (last - first)
+            if first:
+                seen += 1
+            else:
+                first = last
+        return seen / (last - first)
 
 
 def first_token(path: str, threads: int) -> None:

@@ -73,9 +73,11 @@ class Side:
         seen, first, last = 0, 0.0, 0.0
         for chunk in self.model.stream("Once upon a time", max_tokens=job.n, temperature=0.0, ignore_eos=True):
             last = time.perf_counter()
-            first = first or last
-            seen += len(chunk.tokens)
-        return (seen - 1) / (last - first)
+            if first:
+                seen += len(chunk.tokens)
+            else:
+                first = last
+        return seen / (last - first)
 
 
 def first_token(path: str, threads: int) -> None:
