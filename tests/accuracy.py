@@ -13,6 +13,11 @@ def relative_rms(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.sqrt(np.square(a - e).sum() / np.square(e).sum()))
 
 
+def pooled(errors: Sequence[float]) -> float:
+    """Relative RMS error of several sequences together (their logits have about the same size)."""
+    return float(np.sqrt(np.square(errors).mean()))
+
+
 def log_likelihoods(logits: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
     """Natural log of the probability that row i of logits [T, vocab] gives to tokens[i]; float64 [T]."""
     rows = logits.astype(np.float64)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accuracy import relative_rms
+import toy_reference
+from accuracy import pooled, relative_rms
 from engines import DATA, decode, greedy, open_engine, prefill, stepwise
 from gguf import GGUFValueType
 from muser import _muser
@@ -21,9 +22,12 @@ from variants import with_metadata, with_scalar_pattern, with_weights
 TINY = DATA / "muse-tiny-f32.gguf"
 WIDE = DATA / "muse-256-q4_k_m.gguf"
 TOLERANCE = 1e-4
-LLAMA_CPP = json.loads((DATA / "llama_cpp" / "tiny.json").read_text())["relative_rms"]
+LLAMA_CPP = json.loads((DATA / "llama_cpp" / "tiny.json").read_text())
 # What a 16-bit file may lose at most, whatever llama.cpp loses (docs/accuracy.md).
 CEILING = {"F16": 0.001, "BF16": 0.008}
+# For q8_0 both engines round activations to int8 in blocks of 32: the same error in expectation. The ratio of two such
+# errors scatters, over these sequences, by 0.25 % (muse-256) and 1 % (muse-tiny, which amplifies more); three times that.
+SCATTER = {("muse-256", "Q8_0"): 0.0075, ("muse-tiny", "Q8_0"): 0.03}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +50,8 @@ def worst(actual: np.ndarray, expected: np.ndarray) -> float:
 def test_one_pass_gives_the_reference_logits_and_residuals(reference: dict[str, np.ndarray]) -> None:
     logits, residuals = _muser.testing.forward_taps(str(TINY), reference["ids"], kv_dtype="f32", threads=1)
     for layer, (actual, expected) in enumerate(zip(residuals, reference["residuals"], strict=True)):
-        assert worst(actual, expected) < TOLERANCE, f"residual before layer {layer}"
+        share = worst(actual, expected) / float(np.abs(expected).max())  # residuals reach +-20, logits +-6
+        assert share < TOLERANCE / 6, f"residual before layer {layer}"
     assert worst(logits, reference["logits"]) < TOLERANCE
 
 
@@ -77,20 +82,28 @@ def test_both_forms_of_the_layer_pattern_are_the_same_model(reference: dict[str,
     assert flags.tobytes() == number.tobytes()
 
 
-@pytest.mark.parametrize("kv_dtype", ["f32", "f16"])
+def test_the_numpy_reference_is_transformers(reference: dict[str, np.ndarray]) -> None:
+    """So that the gates below may use it for any file and any tokens."""
+    wide = np.load(DATA / "muse-256.npz")
+    assert worst(toy_reference.logits(TINY, reference["ids"]), reference["logits"]) < TOLERANCE
+    assert worst(toy_reference.logits(WIDE, wide["ids"]), wide["logits"]) < TOLERANCE
+
+
 @pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_K_M"])
 @pytest.mark.parametrize("name", ["muse-tiny", "muse-256"])
-def test_other_weight_types_are_as_accurate_as_llama_cpp(name: str, kind: str, kv_dtype: str, tmp_path: Path) -> None:
-    oracle = np.load(DATA / f"{name}.npz")
-    if f"logits_{kind}" not in oracle:
+def test_other_weight_types_are_as_accurate_as_llama_cpp(name: str, kind: str, tmp_path: Path) -> None:
+    if f"{name} {kind}" not in LLAMA_CPP["relative_rms"]:
         pytest.skip("rows of 64 values cannot hold blocks of 256")
     source = TINY if name == "muse-tiny" else WIDE
     path = source if kind == "Q4_K_M" else with_weights(source, tmp_path / "model.gguf", kind)
-    logits, _ = _muser.testing.forward_taps(str(path), oracle["ids"], kv_dtype=kv_dtype, threads=1)
-    error = relative_rms(logits, oracle[f"logits_{kind}"])
-    assert error <= LLAMA_CPP[f"{name} {kind}"][kv_dtype]
-    if kv_dtype == "f32":
-        assert error <= CEILING.get(kind, 1.0)
+    sequences = [np.array(ids, np.int32) for ids in LLAMA_CPP["sequences"]]
+    exact = [toy_reference.logits(path, ids) for ids in sequences]
+    for kv_dtype, theirs in LLAMA_CPP["relative_rms"][f"{name} {kind}"].items():
+        ours = pooled([relative_rms(_muser.testing.forward_taps(str(path), ids, kv_dtype=kv_dtype, threads=1)[0], e)
+                       for ids, e in zip(sequences, exact, strict=True)])
+        assert ours <= theirs * (1 + SCATTER.get((name, kind), 0.0)), kv_dtype
+        if kv_dtype == "f32":
+            assert ours <= CEILING.get(kind, 1.0)
 
 
 def test_decode_after_prefill_continues_the_same_sequence(reference: dict[str, np.ndarray]) -> None:
