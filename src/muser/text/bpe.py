@@ -11,10 +11,12 @@ from ..errors import ModelFormatError, ParameterError
 from . import byte_level
 from .chunks import chunks
 from .metadata import PREFIX
+from .pretokenizers import PreTokenizer
 from .vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import tokenizers
+    from tokenizers import pre_tokenizers
 
 
 class BpeEncoder:
@@ -55,18 +57,25 @@ class BpeEncoder:
 
 def _build(vocabulary: Vocabulary, pieces: dict[str, int]) -> tokenizers.Tokenizer:
     import tokenizers  # not at the top: 60 ms that an import of muser need not pay
-    from tokenizers import models, pre_tokenizers
+    from tokenizers import models
 
     pre = vocabulary.pre
     if pre is None:
         raise ValueError(f"{vocabulary.model} is not a byte-level vocabulary")
     pairs = _pairs(vocabulary, pieces)
     library = tokenizers.Tokenizer(models.BPE(vocab=pieces, merges=pairs, ignore_merges=pre.ignore_merges))
-    splits = [pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated") for pattern in pre.patterns]
-    library.pre_tokenizer = pre_tokenizers.Sequence(
+    library.pre_tokenizer = splitter(pre)
+    return library
+
+
+def splitter(pre: PreTokenizer) -> pre_tokenizers.PreTokenizer:
+    """Cuts a text into words, spelled in the byte alphabet."""
+    from tokenizers import Regex, pre_tokenizers
+
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in pre.patterns]
+    return pre_tokenizers.Sequence(
         [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
-    return library
 
 
 def _pairs(vocabulary: Vocabulary, pieces: dict[str, int]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from ..errors import ParameterError
 CHUNK = 8192  # characters, about 5 ms
 
 # Oniguruma gives up (and the library panics, on stderr) after ten million retries in one match; a run of capitals or
-# of spaces costs up to three a character.
+# of spaces costs up to three a character. The SentencePiece merges need some 100 bytes a character.
 LONGEST_RUN = 2_000_000
 
 # Letters in every version of Unicode: Latin, kana, CJK, Hangul.
@@ -33,13 +33,14 @@ def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
         cut = _CUT.search(text, start + size - 1)
         if cut is None:
             break
-        yield _checked(text[start : cut.end()])
+        yield check_length(text[start : cut.end()])
         start = cut.end()
     if start < len(text):
-        yield _checked(text[start:])
+        yield check_length(text[start:])
 
 
-def _checked(chunk: str) -> str:
+def check_length(chunk: str) -> str:
+    """The same text; ParameterError where it is too long for one piece."""
     if len(chunk) > LONGEST_RUN:
         raise ParameterError(
             f"text has {len(chunk)} characters without a place to cut; the limit is {LONGEST_RUN}",

@@ -49,11 +49,11 @@ class Detokenizer:
         """The text that ``token`` completes; empty while a character is unfinished. ParameterError for a bad id."""
         data = self._tokenizer.token_bytes(token)
         if self._tokenizer.is_control(token):
-            return "" if self._skip_special else self._decoder.decode(data)
+            return "" if self._skip_special else self._decode(data)
         if self._drop_space and data:
             self._drop_space = False
             data = data.removeprefix(b" ")
-        return self._decoder.decode(data)
+        return self._decode(data)
 
     def push_all(self, tokens: Iterable[int]) -> str:
         return "".join([self.push(token) for token in tokens])
@@ -62,4 +62,11 @@ class Detokenizer:
         """Ends the stream: U+FFFD for an unfinished character, else empty. The detokenizer can be used again."""
         text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
+        return text
+
+    def _decode(self, data: bytes) -> str:
+        text = self._decoder.decode(data)
+        # Python waits for the third byte of a surrogate, which UTF-8 does not have: it is decided already.
+        if b"\xed\xa0" <= self.pending < b"\xee":
+            text += self.flush()
         return text

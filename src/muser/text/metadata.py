@@ -51,14 +51,16 @@ class MetadataReader:
             raise self._wrong_type(key, value, "a bool")
         return value
 
-    def token_id(self, key: str, count: int) -> int | None:
-        """A token id below ``count``, or None where the key is missing."""
+    def token_id(self, key: str, count: int, *, tolerant: bool = False) -> int | None:
+        """A token id below ``count``, or None where the key is missing. ``tolerant``: or out of range."""
         value = self._source.get(PREFIX + key)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong_type(key, value, "an integer")
         if not 0 <= value < count:
+            if tolerant:
+                return None
             raise self.broken(f"{PREFIX}{key} is {value}, but the vocabulary has {count} tokens")
         return value
 

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from ..errors import ModelFormatError
+from .chunks import check_length
 from .metadata import PREFIX
 from .token_type import TokenType
 from .vocabulary import Vocabulary
@@ -53,7 +54,7 @@ class SpmEncoder:
         for word in self._word_start.split(text.replace(" ", SPACE)):
             known = words.get(word)
             if known is None:
-                known = self._encode_word(word)
+                known = self._encode_word(check_length(word))
                 if len(word) <= _CACHED_LENGTH:
                     if len(words) >= _CACHED_WORDS:
                         words.clear()

@@ -87,7 +87,8 @@ def read_vocabulary(source: Metadata, path: str | None = None) -> Vocabulary:
         eot=eot,
         eom=eom,
         unknown=special("unknown"),
-        padding=special("padding"),
+        # Real files name one just past the vocabulary; nothing here pads.
+        padding=reader.token_id("padding_token_id", len(tokens), tolerant=True),
         mask=special("mask"),
         add_bos=add_bos,
         add_eos=bool(reader.boolean("add_eos_token")),
