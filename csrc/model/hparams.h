@@ -18,17 +18,19 @@ struct LayerParams {
 
 struct HParams {
     std::string architecture;
-    uint32_t n_layers, d_model, d_ff, n_heads, n_kv_heads, head_dim, vocab, context;
-    float norm_eps;
-    EmbedOp embed_op;
-    float embed_x;          // scale or eps, by embed_op
-    float attention_scale;  // multiplied into Q.K
-    float q_scale;          // multiplied into Q
-    bool post_norms;        // sandwich norms after attention and FFN
-    float post_norm_eps;
-    Activation activation;
-    float logit_scale;
-    float softcap; // 0: none
+    uint32_t n_layers = 0, d_model = 0, d_ff = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab = 0, context = 0;
+    float norm_eps = 0;
+    EmbedOp embed_op = EmbedOp::none;
+    float embed_x = 0;         // scale or eps, by embed_op
+    float attention_scale = 0; // multiplied into Q.K
+    bool qk_norm = false;
+    bool attention_gate = false;
+    bool post_norms = false; // sandwich norms after attention and FFN
+    float post_norm_eps = 0;
+    Activation activation = Activation::silu;
+    float logit_scale = 1;
+    float softcap = 0;          // 0: none
+    bool tied_allowed = true;   // the head may be the token embedding
     std::vector<RopeSpec> ropes;
     std::vector<LayerParams> layers;
 };

@@ -1,0 +1,95 @@
+#include "model/graph.h"
+
+#include <algorithm>
+
+namespace muser {
+
+namespace {
+
+struct Recorder {
+    Device &device;
+    const HParams &h;
+    const WeightTable &table;
+    const Weights &w;
+
+    void attention_block(uint32_t i) {
+        const LayerIndex &layer = table.layers[i];
+        const LayerParams &params = h.layers[i];
+        const Projection projections[] = {{w[layer.q], w[layer.q_bias], Act::query},
+                                          {w[layer.k], w[layer.k_bias], Act::key},
+                                          {w[layer.v], w[layer.v_bias], Act::value},
+                                          {w[layer.attn_gate], nullptr, Act::gate}};
+        device.matmul(Act::normed, std::span(projections).first(h.attention_gate ? 4 : 3));
+
+        const RopeSpec *rope = params.rope < 0 ? nullptr : &h.ropes[static_cast<size_t>(params.rope)];
+        device.qk_norm_rope({w[layer.q_norm], w[layer.k_norm], h.norm_eps, rope, h.n_heads, h.n_kv_heads, h.head_dim});
+
+        const AttentionSpec spec{i, h.n_heads, h.n_kv_heads, h.head_dim, h.attention_scale, params.window};
+        device.kv_store(spec);
+        device.attention(spec);
+        if (h.attention_gate)
+            device.attention_gate();
+
+        const Projection out{w[layer.out], w[layer.out_bias], Act::branch};
+        device.matmul(Act::attention, {&out, 1});
+        device.residual_norm(w[layer.post_attn_norm], h.post_norm_eps, w[layer.ffn_norm], h.norm_eps);
+    }
+
+    void ffn_block(uint32_t i) {
+        const LayerIndex &layer = table.layers[i];
+        const Projection projections[] = {{w[layer.ffn_gate], w[layer.ffn_gate_bias], Act::ffn_gate},
+                                          {w[layer.ffn_up], w[layer.ffn_up_bias], Act::ffn_up}};
+        device.matmul(Act::normed, projections);
+        device.glu(h.activation);
+        const Projection down{w[layer.ffn_down], w[layer.ffn_down_bias], Act::branch};
+        device.matmul(Act::ffn_gate, {&down, 1});
+        const bool last = i + 1 == h.n_layers;
+        device.residual_norm(w[layer.post_ffn_norm], h.post_norm_eps, last ? nullptr : w[table.layers[i + 1].attn_norm], h.norm_eps);
+    }
+};
+
+} // namespace
+
+void forward(Device &device, const HParams &h, const WeightTable &table, const Weights &w, const ForwardRequest &request,
+             Deadline deadline) {
+    const auto tap = [&](uint32_t layer) {
+        if (std::ranges::find(request.tap_layers, layer) != request.tap_layers.end())
+            device.tap();
+    };
+    Recorder record{device, h, table, w};
+    device.begin(request.rows);
+    device.embed(*w[table.token_embd], h.embed_op, h.embed_x);
+    device.norm(*w[table.layers[0].attn_norm], h.norm_eps);
+    for (uint32_t i = 0; i < h.n_layers; ++i) {
+        tap(i);
+        record.attention_block(i);
+        record.ffn_block(i);
+    }
+    tap(h.n_layers);
+    device.head({w[table.output_norm], h.norm_eps, w[table.output], w[table.output_bias], h.logit_scale, h.softcap},
+                request.logit_rows);
+    device.commit_and_wait(deadline);
+}
+
+WorkspaceSpec workspace_spec(const HParams &h, uint32_t max_rows, uint32_t max_logit_rows, uint32_t max_taps) {
+    WorkspaceSpec spec{};
+    spec.max_rows = max_rows;
+    spec.max_logit_rows = max_logit_rows;
+    spec.max_taps = max_taps;
+    spec.vocab = h.vocab;
+    const auto width = [&](Act act, uint32_t n) { spec.widths[static_cast<size_t>(act)] = n; };
+    const uint32_t n_q = h.n_heads * h.head_dim, n_kv = h.n_kv_heads * h.head_dim;
+    width(Act::residual, h.d_model);
+    width(Act::normed, h.d_model);
+    width(Act::query, n_q);
+    width(Act::key, n_kv);
+    width(Act::value, n_kv);
+    width(Act::gate, h.attention_gate ? n_q : 0);
+    width(Act::attention, n_q);
+    width(Act::branch, h.d_model);
+    width(Act::ffn_gate, h.d_ff);
+    width(Act::ffn_up, h.d_ff);
+    return spec;
+}
+
+} // namespace muser
