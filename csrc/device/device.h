@@ -109,7 +109,6 @@ struct QkSpec { // per layer
     const Weight *q_norm; // [head_dim], may be null
     const Weight *k_norm;
     float norm_eps;
-    float q_scale;    // multiplied into Q after norm and rope (1 where the scale is applied to the scores)
     const RopeSpec *rope; // null: NoPE layer
     uint32_t n_heads;
     uint32_t n_kv_heads;

@@ -1,11 +1,14 @@
-// One loaded model: device, weights, slots, scheduler, batcher. What the bindings expose as muser.Model's core.
+// One loaded model: device, weights, slots, scheduler, batcher. What the bindings expose as _muser.Engine.
+// Thread-safe. Every call holds the state alive while it runs, so close() never pulls it from under a caller.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/wait.h"
 #include "device/device.h"
@@ -13,17 +16,16 @@
 #include "sched/batcher.h"
 #include "sched/scheduler.h"
 #include "session/memory_plan.h"
+#include "session/session.h"
 
 namespace muser {
 
-class Session;
-
 struct EngineOptions {
-    int slots = 4;                        // 1..4
-    std::optional<uint32_t> context;      // rows a slot can hold; empty: the most that fits
+    int slots = 4;                   // 1..kMaxGroup
+    std::optional<uint32_t> context; // rows a slot can hold; empty: the most that fits
     KvType kv_type = KvType::f16;
     std::optional<int> prefill_patience = 16;
-    uint64_t memory_limit = 0;            // bytes; 0: what the machine has available
+    uint64_t memory_limit = 0; // bytes; 0: what the machine has available
 };
 
 struct EngineStats {
@@ -37,30 +39,46 @@ struct EngineStats {
 
 class Engine {
   public:
-    Engine(std::shared_ptr<const gguf::Model> file, std::unique_ptr<Device> device, const EngineOptions &options);
+    Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<Device> device, const EngineOptions &options);
     ~Engine();
 
-    const MemoryPlan &memory_plan() const;
-    uint32_t context() const;
-    uint32_t vocab() const;
-    int slots() const;
-    Session &session(int slot);
+    const HParams &hparams() const { return hparams_; }
+    const MemoryPlan &memory_plan() const { return plan_; }
+    const DeviceInfo &device_info() const { return info_; }
+    int slots() const { return plan_.slots; }
 
-    // Appends tokens to the session. All or nothing is not promised across chunks: a chunk that succeeded
-    // stays (position says how far); a chunk that failed leaves no trace. After success logits are those of the last token.
-    void prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait);
-    // One token through the rendezvous: packed with whoever is ready. Logits are in session.logits().
-    void decode(Session &session, int32_t token, const Wait &wait);
-    // Explicit packing: 1..4 rows of different sessions of this engine in one pass, all or none.
-    void decode_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
+    // Appends tokens to the session, chunk by chunk. A chunk that succeeded stays (position says how far); a
+    // chunk that failed leaves no trace. On success the session's logits are those of the last token.
+    void prefill(int slot, std::span<const int32_t> tokens, const Wait &wait);
+    // One token through the rendezvous: packed with whoever is ready.
+    void decode(int slot, int32_t token, const Wait &wait);
+    // Explicit packing: 1 to kMaxGroup rows of different slots in one pass, all or none.
+    void decode_group(std::span<const std::pair<int, int32_t>> rows, const Wait &wait);
+    void leave_decode(int slot); // the rendezvous no longer expects this slot
+
+    void rewind(int slot, int64_t to);
+    void reset(int slot);
+    void cancel(int slot); // the caller inside, or the next one, gets Error{cancelled}
+    void clear_cancel(int slot);
+    std::vector<int32_t> tokens(int slot);
+    uint32_t position(int slot);
+    Logits logits(int slot);
 
     EngineStats stats() const;
     std::optional<std::string> unhealthy_cause() const;
-    void close(); // waiters wake with Error{closed}; later calls throw it; memory goes when the last call has left
+    // Waiters wake with Error{closed} and later calls throw it. Returns true once the last caller inside has
+    // left and all memory is freed, false when one is still inside after `grace` (it frees it on leaving).
+    bool close(std::chrono::milliseconds grace);
 
   private:
     struct State;
-    std::unique_ptr<State> state_;
+    std::shared_ptr<State> enter() const; // throws Error{closed}
+
+    HParams hparams_;
+    MemoryPlan plan_;
+    DeviceInfo info_;
+    mutable std::mutex mutex_; // guards state_
+    std::shared_ptr<State> state_;
 };
 
 } // namespace muser

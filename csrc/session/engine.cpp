@@ -1,0 +1,141 @@
+#include "session/engine.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "session/engine_state.h"
+
+namespace muser {
+
+namespace {
+
+void check_options(const EngineOptions &options) {
+    if (options.slots < 1 || options.slots > kMaxGroup)
+        throw parameter_error("slots", "must be in 1.." + std::to_string(kMaxGroup), options.slots);
+}
+
+} // namespace
+
+Engine::Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<Device> device, const EngineOptions &options)
+    : hparams_(read_hparams(*file)), info_(device->info()) {
+    check_options(options);
+    WeightTable table = bind_weights(*file, hparams_);
+    plan_ = plan_memory(hparams_, table, *device, options.slots, options.context, options.kv_type, options.memory_limit);
+    state_ = std::make_shared<State>(hparams_, std::move(table), std::move(device), plan_, options, file);
+}
+
+Engine::~Engine() { close(std::chrono::milliseconds(0)); }
+
+std::shared_ptr<Engine::State> Engine::enter() const {
+    std::lock_guard lock(mutex_);
+    if (!state_)
+        throw Error(ErrorCode::closed, "the model is closed");
+    return state_;
+}
+
+void Engine::prefill(int slot, std::span<const int32_t> tokens, const Wait &wait) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    if (tokens.empty())
+        throw Error(ErrorCode::parameter, "tokens must not be empty", {{"parameter", "tokens"}, {"value", "[]"}});
+    for (int32_t token : tokens)
+        state->check_token(token);
+    state->check_room(session, tokens.size());
+    state->batcher.leave(slot);
+
+    Wait chunk_wait = wait;
+    chunk_wait.cancelled = &session.cancelled();
+    while (!tokens.empty()) {
+        chunk_wait.check();
+        const size_t n = std::min(tokens.size(), state->chunk_rows());
+        state->run_chunk(session, tokens.first(n), n == tokens.size(), chunk_wait);
+        tokens = tokens.subspan(n);
+    }
+}
+
+void Engine::decode(int slot, int32_t token, const Wait &wait) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    state->check_token(token);
+    state->check_room(session, 1);
+    Wait row_wait = wait;
+    row_wait.cancelled = &session.cancelled();
+    row_wait.check();
+    if (auto cause = state->scheduler.unhealthy_cause())
+        throw Error(ErrorCode::unhealthy, "the model is unhealthy: " + *cause, {{"cause", *cause}});
+    state->batcher.decode(slot, token, row_wait);
+}
+
+void Engine::decode_group(std::span<const std::pair<int, int32_t>> rows, const Wait &wait) {
+    auto state = enter();
+    if (rows.empty() || rows.size() > static_cast<size_t>(kMaxGroup))
+        throw parameter_error("rows", "must hold 1.." + std::to_string(kMaxGroup) + " sessions", static_cast<int64_t>(rows.size()));
+    std::vector<std::pair<Session *, int32_t>> members;
+    std::vector<std::unique_ptr<Session::Use>> uses; // the same session twice: Error{busy}
+    for (const auto &[slot, token] : rows) {
+        Session &session = state->session(slot);
+        uses.push_back(std::make_unique<Session::Use>(session));
+        state->check_token(token);
+        state->check_room(session, 1);
+        if (session.cancelled())
+            throw Error(ErrorCode::cancelled, "session " + std::to_string(slot) + " was cancelled");
+        members.emplace_back(&session, token);
+    }
+    wait.check();
+    state->run_group(members, wait);
+}
+
+void Engine::leave_decode(int slot) {
+    auto state = enter();
+    state->session(slot);
+    state->batcher.leave(slot);
+}
+
+void Engine::rewind(int slot, int64_t to) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    session.rewind(to);
+}
+
+void Engine::reset(int slot) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    state->batcher.leave(slot);
+    session.reset();
+}
+
+void Engine::cancel(int slot) { enter()->session(slot).cancel(); }
+void Engine::clear_cancel(int slot) { enter()->session(slot).clear_cancel(); }
+std::vector<int32_t> Engine::tokens(int slot) { return enter()->session(slot).tokens(); }
+uint32_t Engine::position(int slot) { return enter()->session(slot).position(); }
+Logits Engine::logits(int slot) { return enter()->session(slot).logits(); }
+
+EngineStats Engine::stats() const {
+    auto state = enter();
+    return {state->scheduler.stats(), state->batcher.stats(), state->prefill_tokens,
+            state->decode_tokens,     state->prefill_ns,      state->decode_ns};
+}
+
+std::optional<std::string> Engine::unhealthy_cause() const { return enter()->scheduler.unhealthy_cause(); }
+
+bool Engine::close(std::chrono::milliseconds grace) {
+    std::weak_ptr<State> last;
+    {
+        std::lock_guard lock(mutex_);
+        if (!state_)
+            return true;
+        state_->scheduler.close();
+        last = state_;
+        state_.reset();
+    }
+    const auto deadline = Clock::now() + grace;
+    while (!last.expired() && Clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return last.expired();
+}
+
+} // namespace muser

@@ -1,0 +1,138 @@
+#include "session/engine_state.h"
+
+#include <algorithm>
+
+#include "kv/planes.h"
+
+namespace muser {
+
+namespace {
+
+// A pass that takes longer than this is a hang: a 512-row chunk of a 30B model takes about a minute on two cores.
+constexpr std::chrono::minutes kPassLimit{10};
+
+class Stopwatch {
+  public:
+    explicit Stopwatch(std::atomic<uint64_t> &total) : total_(total) {}
+    ~Stopwatch() { total_ += static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start_).count()); }
+
+  private:
+    std::atomic<uint64_t> &total_;
+    Clock::time_point start_ = Clock::now();
+};
+
+bool keeps_file(const WeightTable &table, const Device &device) {
+    return std::ranges::any_of(table.sources, [&](const WeightSource &source) { return device.keeps_file(source.view.type, source.use); });
+}
+
+} // namespace
+
+Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr<Device> dev, const MemoryPlan &memory,
+                     const EngineOptions &options, std::shared_ptr<const gguf::Model> file)
+    : hparams(h), table(std::move(weight_table)), plan(memory), mapping(keeps_file(table, *dev) ? std::move(file) : nullptr),
+      device(std::move(dev)), scheduler(options.prefill_patience),
+      batcher([this](std::span<const DecodeBatcher::Row> rows) { return run_batch(rows); }) {
+    weights = std::make_unique<Weights>(table, *device);
+    table.sources.clear();
+    device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, 0));
+    const std::vector<PlaneSpec> planes = plane_specs(h, plan.context, options.kv_type);
+    for (int slot = 0; slot < plan.slots; ++slot)
+        sessions.push_back(std::make_unique<Session>(slot, device->make_kv(planes), RewindLimit(h, planes)));
+}
+
+Session &Engine::State::session(int slot) {
+    if (slot < 0 || slot >= plan.slots)
+        throw parameter_error("slot", "must be in 0.." + std::to_string(plan.slots - 1), slot);
+    return *sessions[static_cast<size_t>(slot)];
+}
+
+void Engine::State::check_token(int32_t token) const {
+    if (token < 0 || static_cast<uint32_t>(token) >= hparams.vocab)
+        throw parameter_error("token", "must be in 0.." + std::to_string(hparams.vocab - 1), token);
+}
+
+void Engine::State::check_room(const Session &session, size_t n) const {
+    const uint32_t position = session.position();
+    if (n > plan.context - position)
+        throw Error(ErrorCode::context_full,
+                    std::to_string(n) + " more tokens at position " + std::to_string(position) + " do not fit into a context of " +
+                        std::to_string(plan.context),
+                    {{"position", int64_t{position}}, {"capacity", int64_t{plan.context}}});
+}
+
+size_t Engine::State::chunk_rows() const {
+    const bool busy = batcher.expected() > 0 || scheduler.decode_waiting();
+    return busy ? kBusyChunkRows : kIdleChunkRows;
+}
+
+void Engine::State::run_chunk(Session &session, std::span<const int32_t> tokens, bool want_logits, const Wait &wait) {
+    auto permit = scheduler.acquire(Work::prefill, session.id(), wait);
+    Stopwatch watch(prefill_ns);
+    const auto position = static_cast<int32_t>(session.position());
+    std::vector<Row> rows(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i)
+        rows[i] = {&session.kv(), tokens[i], position + static_cast<int32_t>(i)};
+    const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
+    session.will_write(static_cast<uint32_t>(tokens.size()));
+    forward_or_latch(rows, {&last, want_logits ? size_t{1} : size_t{0}});
+    session.install(tokens, want_logits ? copy_logits(0) : nullptr);
+    prefill_tokens += tokens.size();
+}
+
+void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> members, const Wait &wait) {
+    std::array<SequenceId, kMaxGroup> ids;
+    std::array<Row, kMaxGroup> rows;
+    std::array<int32_t, kMaxGroup> logit_rows;
+    const size_t n = members.size();
+    for (size_t i = 0; i < n; ++i)
+        ids[i] = members[i].first->id();
+    auto permit = scheduler.acquire_group(std::span(ids).first(n), wait);
+    Stopwatch watch(decode_ns);
+    for (size_t i = 0; i < n; ++i) {
+        auto &[session, token] = members[i];
+        rows[i] = {&session->kv(), token, static_cast<int32_t>(session->position())};
+        logit_rows[i] = static_cast<int32_t>(i);
+        session->will_write(1);
+    }
+    forward_or_latch(std::span(rows).first(n), std::span(logit_rows).first(n));
+    // All copies before any install: running out of memory here must not leave half a group installed.
+    std::array<Logits, kMaxGroup> logits;
+    for (size_t i = 0; i < n; ++i)
+        logits[i] = copy_logits(i);
+    for (size_t i = 0; i < n; ++i)
+        members[i].first->install({&members[i].second, 1}, std::move(logits[i]));
+    decode_tokens += n;
+}
+
+std::array<std::exception_ptr, kMaxGroup> Engine::State::run_batch(std::span<const DecodeBatcher::Row> rows) {
+    std::array<std::pair<Session *, int32_t>, kMaxGroup> members;
+    for (size_t i = 0; i < rows.size(); ++i)
+        members[i] = {&session(rows[i].sequence), rows[i].token};
+    // The runner carries other callers' rows: its own cancellation or Ctrl-C must not drop them. The wait is
+    // bounded by the pass in progress and at most one prefill chunk.
+    Wait wait;
+    wait.deadline = Clock::now() + 2 * kPassLimit;
+    run_group(std::span(members).first(rows.size()), wait);
+    return {};
+}
+
+void Engine::State::forward_or_latch(std::span<const Row> rows, std::span<const int32_t> logit_rows) {
+    std::string cause;
+    try {
+        forward(*device, hparams, table, *weights, {rows, logit_rows, {}}, Clock::now() + kPassLimit);
+        return;
+    } catch (const std::exception &error) {
+        cause = error.what();
+    } catch (...) {
+        cause = "an unknown failure";
+    }
+    scheduler.latch(cause);
+    throw Error(ErrorCode::device, "the device failed a pass: " + cause);
+}
+
+Logits Engine::State::copy_logits(size_t i) const {
+    const std::span<const float> row = device->logits(i);
+    return std::make_shared<const std::vector<float>>(row.begin(), row.end());
+}
+
+} // namespace muser

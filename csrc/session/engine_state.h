@@ -1,0 +1,47 @@
+// What an Engine owns while it is open, and the two ways a pass runs over it. Private to csrc/session.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "model/graph.h"
+#include "session/engine.h"
+
+namespace muser {
+
+struct Engine::State {
+    State(const HParams &hparams, WeightTable table, std::unique_ptr<Device> device, const MemoryPlan &plan,
+          const EngineOptions &options, std::shared_ptr<const gguf::Model> file);
+
+    Session &session(int slot); // throws Error{parameter}
+    void check_token(int32_t token) const;
+    // Throws Error{context_full} when n more rows do not fit.
+    void check_room(const Session &session, size_t n) const;
+
+    // Prefill rows of one pass: many when nobody decodes, few while somebody does.
+    size_t chunk_rows() const;
+    // One chunk of one session; want_logits: of its last row.
+    void run_chunk(Session &session, std::span<const int32_t> tokens, bool want_logits, const Wait &wait);
+    // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
+    void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
+
+    const HParams hparams; // a copy: a caller still inside may outlive the Engine
+    WeightTable table; // its sources are dropped once loaded: they point into the file
+    const MemoryPlan plan;
+    const std::shared_ptr<const gguf::Model> mapping; // null when the device keeps nothing of the file
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Weights> weights;
+    std::vector<std::unique_ptr<Session>> sessions;
+    AcceleratorScheduler scheduler;
+    DecodeBatcher batcher;
+
+    std::atomic<uint64_t> prefill_tokens{0}, decode_tokens{0}, prefill_ns{0}, decode_ns{0};
+
+  private:
+    // Runs the pass; whatever it throws leaves the device in an unknown state, so it latches.
+    void forward_or_latch(std::span<const Row> rows, std::span<const int32_t> logit_rows);
+    Logits copy_logits(size_t i) const;
+    std::array<std::exception_ptr, kMaxGroup> run_batch(std::span<const DecodeBatcher::Row> rows);
+};
+
+} // namespace muser
