@@ -5,9 +5,11 @@ NB_MODULE(_muser, m) {
     using namespace muser::bindings;
     init_errors(m);
     init_gguf(m);
+    init_sample(m);
+    init_engine(m);
+    init_system(m);
 
     nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");
     init_testing_dequant(testing);
-    init_sample(m);
-    init_system(m);
+    init_testing_forward(testing);
 }

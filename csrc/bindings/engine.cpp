@@ -1,0 +1,193 @@
+// muser._muser.Engine: the engine by slot numbers. The Python classes wrap it; nothing here decides anything.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.h"
+#include "core/memory.h"
+#include "device/cpu/cpu_device.h"
+#include "sample/sampler.h"
+#include "session/engine.h"
+
+#include <unistd.h>
+
+namespace muser::bindings {
+
+namespace {
+
+using TokenArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::unique_ptr<Device> make_device(const std::string &name, std::optional<int> threads) {
+    if (threads && (*threads < 1 || *threads > 1024))
+        throw parameter_error("threads", "must be in 1..1024", *threads);
+    if (name == "cpu" || name == "auto")
+        return make_cpu_device(threads.value_or(0));
+    if (name == "metal")
+        throw Error(ErrorCode::unsupported_device, "device \"metal\" is not part of this version of muser");
+    throw Error(ErrorCode::parameter, "device must be \"auto\", \"cpu\" or \"metal\", not \"" + name + "\"",
+                {{"parameter", "device"}, {"value", name}});
+}
+
+KvType parse_kv(const std::string &name) {
+    if (name == "f16")
+        return KvType::f16;
+    if (name == "f32")
+        return KvType::f32;
+    throw Error(ErrorCode::parameter, "kv_dtype must be \"f16\" or \"f32\", not \"" + name + "\"",
+                {{"parameter", "kv_dtype"}, {"value", name}});
+}
+
+std::unique_ptr<Engine> load(const std::string &path, const std::string &device, int slots, std::optional<int64_t> context,
+                             const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
+                             std::optional<uint64_t> memory_limit) {
+    EngineOptions options;
+    options.slots = slots;
+    options.kv_type = parse_kv(kv_dtype);
+    options.prefill_patience = prefill_patience;
+    options.memory_limit = memory_limit.value_or(0);
+    if (context) {
+        if (*context < 1 || *context > INT32_MAX)
+            throw parameter_error("context", "must be at least 1", *context);
+        options.context = static_cast<uint32_t>(*context);
+    }
+    nb::gil_scoped_release release;
+    return std::make_unique<Engine>(gguf::Model::open(path), make_device(device, threads), options);
+}
+
+nb::dict plan_dict(const MemoryPlan &plan) {
+    nb::dict d;
+    d["context"] = plan.context;
+    d["slots"] = plan.slots;
+    d["weights"] = plan.weights;
+    d["mapped"] = plan.mapped;
+    d["kv_per_slot"] = plan.kv_per_slot;
+    d["workspace"] = plan.workspace;
+    d["retained_logits"] = plan.retained;
+    d["total"] = plan.total;
+    d["available"] = plan.available;
+    d["growing_planes"] = plan.growing_planes;
+    d["growing_rows"] = plan.growing_rows;
+    d["ring_planes"] = plan.ring_planes;
+    d["ring_rows"] = plan.ring_rows;
+    d["plane_row_bytes"] = plan.plane_row_bytes;
+    return d;
+}
+
+nb::dict stats_dict(const EngineStats &stats) {
+    nb::dict d;
+    d["decode_turns"] = stats.scheduler.decode_turns;
+    d["prefill_turns"] = stats.scheduler.prefill_turns;
+    d["patience_turns"] = stats.scheduler.patience_turns;
+    d["waiting_decodes"] = stats.scheduler.waiting_decodes;
+    d["waiting_prefills"] = stats.scheduler.waiting_prefills;
+    nb::list widths;
+    for (uint64_t n : stats.batcher.groups_by_width)
+        widths.append(n);
+    d["groups_by_width"] = widths;
+    d["rendezvous_waits"] = stats.batcher.rendezvous_waits;
+    d["rendezvous_full"] = stats.batcher.rendezvous_full;
+    d["rendezvous_expired"] = stats.batcher.rendezvous_expired;
+    d["rendezvous_wait_seconds"] = static_cast<double>(stats.batcher.rendezvous_wait_ns) * 1e-9;
+    d["queued_rows"] = stats.batcher.queued;
+    d["prefill_tokens"] = stats.prefill_tokens;
+    d["decode_tokens"] = stats.decode_tokens;
+    d["prefill_seconds"] = static_cast<double>(stats.prefill_ns) * 1e-9;
+    d["decode_seconds"] = static_cast<double>(stats.decode_ns) * 1e-9;
+    return d;
+}
+
+// A numpy array that owns its memory through `holder`.
+template <class T> nb::object owning_array(const T *data, size_t n, auto holder) {
+    auto *kept = new decltype(holder)(std::move(holder));
+    nb::capsule owner(kept, [](void *p) noexcept { delete static_cast<decltype(kept)>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, {n}, owner));
+}
+
+nb::object logits_array(Engine &engine, int slot) {
+    Logits logits = engine.logits(slot);
+    if (!logits)
+        return nb::none();
+    return owning_array(logits->data(), logits->size(), logits);
+}
+
+nb::object tokens_array(Engine &engine, int slot) {
+    auto tokens = std::make_shared<const std::vector<int32_t>>(engine.tokens(slot));
+    return owning_array(tokens->data(), tokens->size(), tokens);
+}
+
+int32_t sample(Engine &engine, int slot, Sampler &sampler) {
+    nb::gil_scoped_release release;
+    Logits logits = engine.logits(slot);
+    if (!logits)
+        throw Error(ErrorCode::parameter, "slot " + std::to_string(slot) + " has no logits: prefill or decode first",
+                    {{"parameter", "slot"}, {"value", int64_t{slot}}});
+    return sampler.sample(*logits);
+}
+
+void decode_group(Engine &engine, const std::vector<int> &slots, const std::vector<int32_t> &tokens, std::optional<double> timeout) {
+    if (slots.size() != tokens.size())
+        throw parameter_error("tokens", "must be as many as slots (" + std::to_string(slots.size()) + ")", static_cast<int64_t>(tokens.size()));
+    std::vector<std::pair<int, int32_t>> rows;
+    for (size_t i = 0; i < slots.size(); ++i)
+        rows.emplace_back(slots[i], tokens[i]);
+    nb::gil_scoped_release release;
+    engine.decode_group(rows, make_wait(timeout));
+}
+
+} // namespace
+
+void init_engine(nb::module_ &m) {
+    using namespace nb::literals;
+    nb::class_<Engine>(m, "Engine")
+        .def(nb::new_(&load), "path"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
+             "prefill_patience"_a.none(), "memory_limit"_a.none())
+        .def_prop_ro("architecture", [](const Engine &e) { return e.hparams().architecture; })
+        .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })
+        .def_prop_ro("model_context", [](const Engine &e) { return e.hparams().context; })
+        .def_prop_ro("vocab", [](const Engine &e) { return e.hparams().vocab; })
+        .def_prop_ro("slots", &Engine::slots)
+        .def_prop_ro("device_name", [](const Engine &e) { return e.device_info().name; })
+        .def_prop_ro("device_description", [](const Engine &e) { return e.device_info().description; })
+        .def("memory_plan", [](const Engine &e) { return plan_dict(e.memory_plan()); })
+        .def("prefill",
+             [](Engine &e, int slot, TokenArray tokens, std::optional<double> timeout) {
+                 nb::gil_scoped_release release;
+                 e.prefill(slot, {tokens.data(), tokens.size()}, make_wait(timeout));
+             },
+             "slot"_a, "tokens"_a, "timeout"_a.none())
+        .def("decode",
+             [](Engine &e, int slot, int32_t token, std::optional<double> timeout) {
+                 nb::gil_scoped_release release;
+                 e.decode(slot, token, make_wait(timeout));
+             },
+             "slot"_a, "token"_a, "timeout"_a.none())
+        .def("decode_group", &decode_group, "slots"_a, "tokens"_a, "timeout"_a.none())
+        .def("sample", &sample, "slot"_a, "sampler"_a)
+        .def("step",
+             [](Engine &e, int slot, int32_t token, Sampler &sampler, std::optional<double> timeout) {
+                 nb::gil_scoped_release release;
+                 e.decode(slot, token, make_wait(timeout));
+                 return sampler.sample(*e.logits(slot));
+             },
+             "slot"_a, "token"_a, "sampler"_a, "timeout"_a.none())
+        .def("logits", &logits_array, "slot"_a)
+        .def("tokens", &tokens_array, "slot"_a)
+        .def("position", &Engine::position, "slot"_a)
+        .def("rewind", &Engine::rewind, "slot"_a, "to"_a)
+        .def("reset", &Engine::reset, "slot"_a)
+        .def("cancel", &Engine::cancel, "slot"_a)
+        .def("clear_cancel", &Engine::clear_cancel, "slot"_a)
+        .def("leave_decode", &Engine::leave_decode, "slot"_a)
+        .def("stats", [](const Engine &e) { return stats_dict(e.stats()); })
+        .def("unhealthy_cause", &Engine::unhealthy_cause)
+        .def("close",
+             [](Engine &e, double grace) {
+                 nb::gil_scoped_release release;
+                 return e.close(std::chrono::milliseconds(static_cast<int64_t>(grace * 1000)));
+             },
+             "grace"_a = 5.0);
+}
+
+} // namespace muser::bindings
