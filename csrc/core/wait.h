@@ -2,6 +2,7 @@
 // Waits sleep in slices of at most kPollInterval so that cancellation and the hook are seen in time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -25,10 +26,30 @@ struct Wait {
     // Throws Error{cancelled}, Error{timeout}, or whatever poll throws. Call without holding a lock:
     // poll may take the Python GIL.
     void check() const {
-        if (cancelled && cancelled->load(std::memory_order_relaxed))
-            throw Error(ErrorCode::cancelled, "the session was cancelled");
+        check_cancelled();
         if (poll)
             poll();
+        check_deadline();
+    }
+
+    // The same without poll: for the way in, so that a call that need not wait does not pay for the GIL.
+    void check_without_poll() const {
+        check_cancelled();
+        check_deadline();
+    }
+
+    // When a sleeper has to call check() next.
+    Clock::time_point next_check() const {
+        const Clock::time_point slice = Clock::now() + kPollInterval;
+        return deadline ? std::min(*deadline, slice) : slice;
+    }
+
+  private:
+    void check_cancelled() const {
+        if (cancelled && cancelled->load(std::memory_order_relaxed))
+            throw Error(ErrorCode::cancelled, "the session was cancelled");
+    }
+    void check_deadline() const {
         if (deadline && Clock::now() >= *deadline)
             throw Error(ErrorCode::timeout, "the deadline passed while waiting");
     }
