@@ -1,6 +1,6 @@
 // The thread pool: workers wait at a gate for the next region, run it, and meet the caller at a barrier.
-// Every wait goes spin -> yield -> park, each stage bounded, so that a machine with one core, or with more
-// threads than cores, makes progress: whoever has nothing to do gets off the core.
+// Every wait is a short bounded spin, then a park, so that a machine with one core, or with more threads than
+// cores, makes progress: whoever has nothing to do gets off the core.
 #include "core/thread_pool.h"
 
 #include <atomic>
@@ -18,6 +18,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/pause.h"
 #include "core/wait.h"
 
 namespace muser {
@@ -30,18 +31,12 @@ constexpr int kMaxThreads = 1024; // far above any machine's use; a typing mista
 // that an idle pool is off the cores before anybody notices.
 constexpr std::chrono::microseconds kSpinTime{40};
 constexpr int kPausesPerClockRead = 32; // reading the clock costs about as much as a few pauses
-constexpr int kYields = 16;
+// With more threads than cores the one waited for may need this core: it gets it at once. Only a few times,
+// because on a machine that others keep busy each yield can cost a whole time slice of theirs.
+constexpr int kYields = 4;
 
 // Neighbouring hot words on one cache line would slow each other down (Apple's lines are 128 bytes).
 constexpr size_t kCacheLine = 128;
-
-void cpu_pause() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("isb" ::: "memory"); // `yield` is a no-op on most cores and would hammer the line
-#endif
-}
 
 // A counter that only grows, and a way to wait for its next step.
 class Gate {
@@ -62,13 +57,8 @@ class Gate {
 
     // Returns once the value differs from `old`.
     void await(uint32_t old, bool spin) noexcept {
-        if (spin && spun(old))
+        if (spin ? spun(old) : yielded(old))
             return;
-        for (int i = 0; i < kYields; ++i) {
-            if (value() != old)
-                return;
-            std::this_thread::yield();
-        }
         std::unique_lock lock(mutex_);
         parked_.fetch_add(1, std::memory_order_seq_cst);
         while (value_.load(std::memory_order_seq_cst) == old)
@@ -87,6 +77,12 @@ class Gate {
             }
         } while (Clock::now() < end);
         return false;
+    }
+
+    bool yielded(uint32_t old) const noexcept {
+        for (int i = 0; i < kYields && value() == old; ++i)
+            std::this_thread::yield();
+        return value() != old;
     }
 
     alignas(kCacheLine) std::atomic<uint32_t> value_{0};

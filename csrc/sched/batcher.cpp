@@ -10,12 +10,15 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/memory.h"
+#include "core/pause.h"
 #include "sched/attendance.h"
 #include "sched/order.h"
 
@@ -24,9 +27,9 @@ namespace muser {
 namespace {
 
 // A timed sleep of a few hundred microseconds wakes late by about this much (timer slack and scheduling), so
-// the end of a window is spent looking. Each look yields, so on a single core the others still arrive.
+// the end of a window is spent looking. On a single core each look yields, so that the others can arrive.
 constexpr std::chrono::microseconds kWatchTime{80};
-constexpr int kMostLooks = 1000; // then sleep a little: a clock that stands still must not keep a core busy
+constexpr int kMostLooks = 4000; // then sleep a little: a clock that stands still must not keep a core busy
 
 enum class Stage {
     queued, // may be taken
@@ -49,10 +52,12 @@ std::exception_ptr own_copy(const std::exception_ptr &error) {
     if (!error)
         return nullptr;
     try {
-        std::rethrow_exception(error);
-    } catch (const Error &typed) {
-        return std::make_exception_ptr(Error(typed));
-    } catch (...) {
+        try {
+            std::rethrow_exception(error);
+        } catch (const Error &typed) {
+            return std::make_exception_ptr(Error(typed));
+        }
+    } catch (...) { // not ours, or no memory for the copy
         return std::current_exception();
     }
 }
@@ -63,6 +68,7 @@ struct DecodeBatcher::State {
     const RunGroup run;
     const std::chrono::microseconds window;
     const Now now; // cheap, and must not call back: it is read with the lock held
+    const bool single_core = available_cores() == 1;
     mutable std::mutex mutex;
     std::condition_variable changed;
     Group queue;         // queued and away
@@ -147,6 +153,7 @@ struct DecodeBatcher::State {
         runner = true;
         try {
             collect(lock, wait);
+            take_group();
         } catch (...) {
             if (!lock.owns_lock())
                 lock.lock();
@@ -154,14 +161,13 @@ struct DecodeBatcher::State {
             changed.notify_all();
             throw;
         }
-        take_group();
         lock.unlock();
-        Outcomes outcomes = run_group();
+        const Outcomes outcomes = run_group();
         lock.lock();
         for (size_t i = 0; i < group.size(); ++i) {
             if (outcomes[i])
                 attendance.leave(group[i]->row.sequence);
-            group[i]->error = std::move(outcomes[i]);
+            group[i]->error = own_copy(outcomes[i]);
             group[i]->stage = Stage::done;
         }
         group.clear();
@@ -205,7 +211,7 @@ struct DecodeBatcher::State {
         lock.unlock();
         int looks = 0;
         while (news.load(std::memory_order_relaxed) == seen && now() < end && ++looks < kMostLooks)
-            std::this_thread::yield();
+            single_core ? std::this_thread::yield() : cpu_pause();
         if (looks == kMostLooks)
             std::this_thread::sleep_for(kWatchTime);
         lock.lock();
@@ -222,14 +228,15 @@ struct DecodeBatcher::State {
     }
 
     void take_group() {
-        for (Entry *entry : queue)
-            if (entry->stage == Stage::queued)
-                group.push_back(entry);
-        std::sort(group.begin(), group.end(), [&](const Entry *a, const Entry *b) {
+        Group next;
+        std::copy_if(queue.begin(), queue.end(), std::back_inserter(next),
+                     [](const Entry *entry) { return entry->stage == Stage::queued; });
+        std::sort(next.begin(), next.end(), [&](const Entry *a, const Entry *b) {
             return turn_distance(last, a->row.sequence) < turn_distance(last, b->row.sequence);
         });
-        if (group.size() > kMaxGroup)
-            group.resize(kMaxGroup);
+        if (next.size() > kMaxGroup)
+            next.resize(kMaxGroup);
+        group = std::move(next); // nothing below can fail
         for (Entry *entry : group) {
             entry->stage = Stage::taken;
             std::erase(queue, entry);
@@ -247,8 +254,7 @@ struct DecodeBatcher::State {
             return run(std::span(rows).first(group.size()));
         } catch (...) {
             Outcomes all_failed;
-            for (size_t i = 0; i < group.size(); ++i)
-                all_failed[i] = own_copy(std::current_exception());
+            all_failed.fill(std::current_exception());
             return all_failed;
         }
     }

@@ -37,7 +37,8 @@ class DecodeBatcher {
     // Runs 1..kMaxGroup rows as one pass (taking the scheduler's permit itself) and returns one outcome a
     // row: null, or its own error. If it throws, every row of the group gets that error.
     using RunGroup = std::function<std::array<std::exception_ptr, kMaxGroup>(std::span<const Row>)>;
-    // The time source of the window; tests pass one they control.
+    // The time source of the window; tests pass one they control. It is read again every few hundred
+    // microseconds of real time, and with a lock held: it must be quick and must not call back.
     using Now = std::function<Clock::time_point()>;
 
     DecodeBatcher(RunGroup run, std::chrono::microseconds window = kRendezvousWindow, Now now = {});
@@ -49,8 +50,9 @@ class DecodeBatcher {
     void decode(SequenceId sequence, int32_t token, const Wait &wait);
 
     // A slot in its decode phase is expected at the rendezvous. decode() enters it; leave() ends it (on
-    // release, prefill, cancellation, error). A slot that missed kMissesUntilForgotten windows in a row is no longer
-    // expected until its next decode(), so that an idle caller costs its neighbours nothing.
+    // release, prefill, cancellation, error) and closes a rendezvous that waited for nobody else. A row that
+    // fails or is withdrawn leaves by itself. A slot that missed kMissesUntilForgotten windows in a row is no
+    // longer expected until its next decode(), so that an idle caller costs its neighbours nothing.
     void leave(SequenceId sequence);
     int expected() const; // slots in their decode phase now
     BatcherStats stats() const;

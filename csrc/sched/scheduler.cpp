@@ -106,11 +106,10 @@ struct AcceleratorScheduler::State {
     // id inside the span of somebody's group would starve. So every turn brings each waiter closer.
     void move_past(const Ids &group) {
         const Request *next = first_decoder();
-        const uint32_t limit = next ? distance(last, next->ids) : UINT32_MAX;
         uint32_t farthest = distance(last, group);
         for (SequenceId id : group)
-            if (turn_distance(last, id) < limit)
-                farthest = std::max(farthest, turn_distance(last, id));
+            if (const uint32_t turns = turn_distance(last, id); !next || turns < distance(last, next->ids))
+                farthest = std::max(farthest, turns);
         last = static_cast<SequenceId>(static_cast<uint32_t>(last) + farthest + 1);
     }
 

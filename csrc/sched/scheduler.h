@@ -54,7 +54,8 @@ class AcceleratorScheduler {
     // Blocks until it is this sequence's turn. Throws Error{timeout | cancelled | parameter (the id is
     // already queued or running) | unhealthy | closed} or what wait.poll throws; then nothing is queued.
     Permit acquire(Work work, SequenceId sequence, const Wait &wait);
-    // One turn for 1 to kMaxGroup decoders; the turn order moves past the last of them in cyclic order.
+    // One turn for 1 to kMaxGroup decoders, when the first of them is next. The turn order moves past the last
+    // of them, but not past a decoder that waits: an id inside the span of a group must not starve.
     Permit acquire_group(std::span<const SequenceId> sequences, const Wait &wait);
 
     // The sticky unhealthy state: every later acquire throws Error{unhealthy} with the first cause,
