@@ -32,14 +32,14 @@ struct Switches {
     size_t rope_pairs = kHeadDim / 2; // 0: no rope
     uint32_t window = 0;
     Activation activation = Activation::silu;
-    float q_scale = 1, logit_scale = 1, softcap = 0;
+    float logit_scale = 1, softcap = 0;
     bool head_bias = false, tied = false;
 };
 
 const Switches kLlama{};
 const Switches kQwen{.qkv_bias = true, .qk_norm = true, .pairing = RopePairing::halves, .rope_pairs = 6, .tied = true};
 const Switches kGemma{.embed = EmbedOp::scale, .qk_norm = true, .post_norms = true, .pairing = RopePairing::halves,
-                      .window = 9, .activation = Activation::gelu_tanh, .q_scale = 0.3f, .softcap = 5, .tied = true};
+                      .window = 9, .activation = Activation::gelu_tanh, .softcap = 5, .tied = true};
 const Switches kMuse{.embed = EmbedOp::rms, .qk_norm = true, .gate = true, .post_norms = true, .rope_pairs = 0, .window = 5,
                      .logit_scale = 0.2f, .softcap = 2, .head_bias = true};
 
@@ -87,7 +87,7 @@ class Reference {
             Doubles q = times(w_.q, a, s_.qkv_bias ? &w_.qb : nullptr);
             keys.push_back(times(w_.k, a, s_.qkv_bias ? &w_.kb : nullptr));
             values.push_back(times(w_.v, a, s_.qkv_bias ? &w_.vb : nullptr));
-            turn(q, &w_.q_norm, s_.q_scale, double(t));
+            turn(q, &w_.q_norm, 1, double(t));
             turn(keys.back(), &w_.k_norm, 1, double(t));
             Doubles attended = attend(q, keys, values, int(t));
             if (s_.gate) {
@@ -235,7 +235,7 @@ class Toy {
         if (s_.gate)
             first.push_back({z_, none, Act::gate});
         device_->matmul(Act::normed, first);
-        device_->qk_norm_rope({s_.qk_norm ? q_norm_ : none, s_.qk_norm ? k_norm_ : none, kEps, s_.q_scale,
+        device_->qk_norm_rope({s_.qk_norm ? q_norm_ : none, s_.qk_norm ? k_norm_ : none, kEps,
                                s_.rope_pairs ? &rope_ : nullptr, kHeads, kKvHeads, kHeadDim});
         const AttentionSpec attention{0, kHeads, kKvHeads, kHeadDim, 0.25f, s_.window};
         device_->kv_store(attention);

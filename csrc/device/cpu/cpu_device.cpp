@@ -220,14 +220,14 @@ void CpuDevice::qk_norm_rope(const QkSpec &spec) {
     require(spec.n_heads * spec.head_dim == workspace_.width(Act::query), "query width");
     require(spec.n_kv_heads * spec.head_dim == workspace_.width(Act::key), "key width");
     const int table = spec.rope ? rope_table(*spec.rope) : 0;
-    const auto side = [&](Act which, const Weight *norm, uint32_t heads, float scale) {
-        if (!norm && !spec.rope && scale == 1.0f)
+    const auto side = [&](Act which, const Weight *norm, uint32_t heads) {
+        if (!norm && !spec.rope)
             return;
         const float *weight = norm ? cpu_weight(*norm).vector() : nullptr;
         const RopeSpec *rope = spec.rope;
         const float eps = spec.norm_eps;
         const uint32_t head_dim = spec.head_dim;
-        each_row([this, which, weight, eps, heads, head_dim, scale, rope, table](int row) {
+        each_row([this, which, weight, eps, heads, head_dim, rope, table](int row) {
             for (uint32_t head = 0; head < heads; ++head) {
                 float *x = act(which, row) + size_t{head} * head_dim;
                 if (weight)
@@ -235,13 +235,11 @@ void CpuDevice::qk_norm_rope(const QkSpec &spec) {
                 if (rope)
                     ops_.rope(x, workspace_.rope_cos(table, row), workspace_.rope_sin(table, row), rope->inv_freq.size(),
                               rope->pairing == RopePairing::halves);
-                if (scale != 1.0f)
-                    ops_.scale(x, scale, head_dim);
             }
         });
     };
-    side(Act::query, spec.q_norm, spec.n_heads, spec.q_scale);
-    side(Act::key, spec.k_norm, spec.n_kv_heads, 1.0f);
+    side(Act::query, spec.q_norm, spec.n_heads);
+    side(Act::key, spec.k_norm, spec.n_kv_heads);
 }
 
 void CpuDevice::kv_store(const AttentionSpec &spec) {
