@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from muser import _muser
-from muser.errors import BusyError, CancelledError, ClosedError, ContextFullError, ParameterError
+from muser.errors import BusyError, CancelledError, ClosedError, ContextFullError, OutOfMemoryError, ParameterError
 
 from toy import write_toy
 
@@ -75,7 +75,7 @@ def test_rewind_refuses_what_is_not_there(engine):
 
 def test_rewind_stops_where_the_rings_were_overwritten(tmp_path):
     path = tmp_path / "muse.gguf"
-    write_toy(path, "muse-glimmer")
+    write_toy(path, "muse-glimmer", context=2048)
     engine = load(path, slots=1, context=2048)
     ids = np.random.default_rng(4).integers(0, 250, 1500).astype(np.int32)
     engine.prefill(0, ids, None)
@@ -191,8 +191,6 @@ def test_memory_limit_is_honoured(toy):
     plan = load(toy).memory_plan()
     assert plan["total"] == plan["weights"] + 2 * plan["kv_per_slot"] + plan["workspace"] + plan["retained_logits"]
     load(toy, memory_limit=plan["total"]).close()
-    from muser.errors import OutOfMemoryError
-
     with pytest.raises(OutOfMemoryError) as error:
         load(toy, memory_limit=plan["total"] - 1)
     assert (error.value.needed, error.value.available) == (plan["total"], plan["total"] - 1)

@@ -35,10 +35,9 @@ def test_every_variant_loads(tmp_path, variant):
     engine.close()
 
 
-@pytest.mark.parametrize("arch", ["muse_glimmer", "gpt2", "llama4", "", "mamba"])
+@pytest.mark.parametrize("arch", ["muse_glimmer", "gpt2", "llama4", "mamba"])
 def test_unknown_architectures_are_named(tmp_path, arch):
-    message = refused(tmp_path, "llama", metadata={"general.architecture": arch})
-    assert arch in message if arch else "general.architecture" in message
+    assert f"architecture {arch}" in refused(tmp_path, "llama", metadata={"general.architecture": arch})
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_unknown_architectures_are_named(tmp_path, arch):
 )
 def test_unsupported_keys_are_named(tmp_path, arch, key, value):
     message = refused(tmp_path, arch, metadata={f"{arch}.{key}": value})
-    assert key.split(".")[0] in message or "heads" in message or "experts" in message
+    assert key in message or "heads" in message
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ std::vector<float> read_rope_factors(ArchKeys &keys, uint32_t n_rot) {
 double read_linear_scaling(ArchKeys &keys) {
     const std::string type = keys.text("rope.scaling.type").value_or("linear");
     if (type != "none" && type != "linear")
-        keys.unsupported("rope scaling of type " + type);
+        keys.unsupported("rope.scaling.type " + type);
     const float legacy = keys.positive_or("rope.scale_linear", 1.0f);
     const float factor = keys.positive_or("rope.scaling.factor", legacy);
     return type == "none" ? 1.0 : factor;
@@ -102,7 +102,7 @@ void common(ArchKeys &keys, HParams &h) {
     h.norm_eps = keys.required_positive("attention.layer_norm_rms_epsilon");
     h.attention_scale = 1.0f / std::sqrt(static_cast<float>(h.head_dim));
     if (keys.uint("expert_count").value_or(0) != 0)
-        keys.unsupported("mixtures of experts");
+        keys.unsupported("expert_count (a mixture of experts)");
     keys.harmless({"vocab_size", "attention.causal", "attention.layer_norm_epsilon"});
 }
 
@@ -142,7 +142,7 @@ void gemma3(ArchKeys &keys, HParams &h) {
     if (!(std::isfinite(h.softcap) && h.softcap >= 0))
         keys.unsupported("final_logit_softcapping is not a non-negative number");
     if (keys.real("attn_logit_softcapping").value_or(0.0f) != 0)
-        keys.unsupported("softcapped attention scores");
+        keys.unsupported("attn_logit_softcapping (capped attention scores)");
     keys.harmless({"mm.tokens_per_image"});
 }
 
