@@ -13,6 +13,7 @@ namespace muser {
 namespace {
 
 // Far above any published model and far below what could overflow a product of two of them.
+constexpr uint32_t kMaxHeadDim = 512; // the widest head that the attention kernels hold in their scratch
 constexpr uint32_t kMaxLayers = 1024, kMaxWidth = 1u << 20, kMaxHeads = 1024, kMaxContext = 1u << 24;
 
 // inv_freq[k] = theta^(-2k / n_rot), rounded to float32 as transformers does, then divided by the
@@ -96,7 +97,9 @@ void common(ArchKeys &keys, HParams &h) {
         keys.unsupported(std::to_string(h.n_heads) + " heads are not a multiple of " + std::to_string(h.n_kv_heads) + " KV heads");
     if (!keys.entry("attention.key_length") && h.d_model % h.n_heads)
         keys.unsupported("attention.key_length is missing and embedding_length is not a multiple of head_count");
-    h.head_dim = keys.entry("attention.key_length") ? keys.required_uint("attention.key_length", 1024) : h.d_model / h.n_heads;
+    h.head_dim = keys.entry("attention.key_length") ? keys.required_uint("attention.key_length", kMaxHeadDim) : h.d_model / h.n_heads;
+    if (h.head_dim > kMaxHeadDim)
+        keys.unsupported("a head size of " + std::to_string(h.head_dim) + " (embedding_length / attention.head_count)");
     if (keys.uint("attention.value_length").value_or(h.head_dim) != h.head_dim)
         keys.unsupported("attention.value_length differs from attention.key_length");
     h.norm_eps = keys.required_positive("attention.layer_norm_rms_epsilon");
