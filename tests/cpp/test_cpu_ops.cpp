@@ -231,11 +231,11 @@ TEST_CASE("half keys and values are rounded to nearest even and land in their la
             op_kernels(level).store_kv(plane, position, interesting.data() + at, interesting.data() + at);
             for (uint32_t h = 0; h < heads; ++h)
                 for (uint32_t d = 0; d < 32; ++d) {
-                    const double value = as_double(values[(position % rows * heads + h) * 32 + d]);
+                    const double value = as_double(values[(h * rows + position % rows) * 32 + d]);
                     const double exact = d < head_dim ? round_to_half(interesting[at + h * head_dim + d]) : 0.0;
                     wrong += value != exact;
                     if (d < head_dim)
-                        wrong += as_double(keys[((position % rows / 16 * heads + h) * head_dim + d) * 16 + position % 16]) != exact;
+                        wrong += as_double(keys[((h * (rows / 16) + position % rows / 16) * head_dim + d) * 16 + position % 16]) != exact;
                 }
         }
         CAPTURE(level_name(level));

@@ -17,8 +17,9 @@ inline constexpr int kMaxTaskQueries = 64; // query vectors (row x head) of one 
 inline constexpr int kMaxTaskRows = 16;
 inline constexpr int kMaxTaskHeads = 16;
 inline constexpr uint32_t kMaxHeadDim = 512;
-inline constexpr int kMaxBlockVectors = 4; // key tiles that any level converts at once
-inline constexpr int kValueChunk = 16;     // value rows converted at once
+inline constexpr size_t kGroupFloats = 4096; // of key tiles converted at once: half of a first-level cache
+inline constexpr int kMinGroupTiles = 2, kMaxGroupTiles = 8;
+inline constexpr int kValueChunk = 16; // value rows converted at once
 
 // Softmax over a part of the keys, not yet divided: max, sum and weighted values of one query vector.
 struct SoftmaxState {
@@ -41,7 +42,7 @@ inline __attribute__((always_inline)) PositionRange visible_keys(int32_t positio
 // Working memory of one task; each thread owns one.
 struct AttentionScratch {
     float *scores; // [kMaxTaskQueries][kSegmentKeys]
-    float *keys;   // [kMaxBlockVectors][head_dim][16], converted
+    float *keys;   // [kMaxGroupTiles][head_dim][16] up to kGroupFloats, but at least kMinGroupTiles; converted
     float *values; // [kValueChunk][value width], converted
 };
 

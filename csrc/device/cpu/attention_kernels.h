@@ -7,77 +7,114 @@ namespace {
 template <class T, class U> inline T smaller(T a, U b) { return b < a ? T(b) : a; }
 template <class T, class U> inline T larger(T a, U b) { return b > a ? T(b) : a; }
 
-// scores[i][16 v + lane] = scale * sum over d of query[i][d] * key[d], d ascending.
+// Half planes stream from memory, and the hardware's own prefetch stops at every page: tiles are fetched this
+// many bytes ahead of their use, first a segment's keys, then its values (that is long enough for the latency
+// of memory, and not past the segment, whose successor may be another thread's).
+constexpr size_t kPrefetchBytes = 8192;
+inline void prefetch(const uint16_t *next) { __builtin_prefetch(next); }
+inline void prefetch(const float *) {} // converted keys and values are in the cache already
+
+// How many of `n` to take at once, at most `most`: parts of nearly equal size.
+inline int even_part(int n, int most) {
+    const int parts = (n + most - 1) / most;
+    return (n + parts - 1) / parts;
+}
+
+// scores[i][16 v + lane] = scale * sum over d of query[i][d] * key[16 v + lane][d], d ascending, for Q queries
+// and V tiles. The order of the loads keeps all accumulators and broadcasts in registers.
 template <int Q, int V, class T>
-inline void score_block(const float *const *queries, const T *const *tiles, uint32_t head_dim, float scale, float *scores) {
-    f32x16 chains[Q][V];
+inline void score_block(const float *const *queries, const T *const *tiles, int ahead, uint32_t head_dim, float scale, float *scores) {
+    constexpr int kParts = 16 / kRegisterLanes; // registers of a tile
+    Register chains[Q][V * kParts];
     for (int i = 0; i < Q; ++i)
-        for (int v = 0; v < V; ++v)
-            chains[i][v] = set1(0.0f);
+        for (int v = 0; v < V * kParts; ++v)
+            chains[i][v] = fill_register(0.0f);
     for (uint32_t d = 0; d < head_dim; ++d) {
-        f32x16 keys[V];
-        for (int v = 0; v < V; ++v)
-            keys[v] = load(tiles[v] + size_t{d} * kTileKeys);
-        for (int i = 0; i < Q; ++i) {
-            const f32x16 q = set1(queries[i][d]);
-            for (int v = 0; v < V; ++v)
-                chains[i][v] = fma(q, keys[v], chains[i][v]);
+        Register q[Q];
+        for (int i = 0; i < Q; ++i)
+            q[i] = fill_register(queries[i][d]);
+        for (int v = 0; v < V * kParts; ++v) {
+            const T *from = tiles[v / kParts] + size_t{d} * kTileKeys + v % kParts * kRegisterLanes;
+            if (v % kParts == 0)
+                prefetch(tiles[ahead + v / kParts] + size_t{d} * kTileKeys);
+            const Register keys = load_register(from);
+            for (int i = 0; i < Q; ++i)
+                chains[i][v] = multiply_add(q[i], keys, chains[i][v]);
         }
     }
     for (int i = 0; i < Q; ++i)
-        for (int v = 0; v < V; ++v)
-            store(scores + size_t(i) * kSegmentKeys + v * kTileKeys, chains[i][v] * set1(scale));
+        for (int v = 0; v < V * kParts; ++v)
+            store_register(scores + size_t(i) * kSegmentKeys + v * kRegisterLanes, multiply(chains[i][v], fill_register(scale)));
 }
 
-// out[i][d] += weight[i][j] * value[j][d] for the n keys j in ascending order.
+// out[i][16 columns each of V] += weight[i][j] * value[j], for the n keys j in ascending order.
 template <int Q, int V, class T>
-inline void value_block(float *const *outs, size_t column, const float *const *weights, const T *values, size_t stride, int n) {
-    f32x16 chains[Q][V];
+inline void value_block(float *const *outs, size_t column, const float *const *weights, const T *values, size_t width, int n, size_t ahead) {
+    constexpr int kRegisters = V * 16 / kRegisterLanes;
+    Register chains[Q][kRegisters];
     for (int i = 0; i < Q; ++i)
-        for (int v = 0; v < V; ++v)
-            chains[i][v] = load(outs[i] + column + v * 16);
-    for (int j = 0; j < n; ++j) {
-        f32x16 row[V];
-        for (int v = 0; v < V; ++v)
-            row[v] = load(values + j * stride + column + v * 16);
-        for (int i = 0; i < Q; ++i) {
-            const f32x16 w = set1(weights[i][j]);
-            for (int v = 0; v < V; ++v)
-                chains[i][v] = fma(w, row[v], chains[i][v]);
+        for (int v = 0; v < kRegisters; ++v)
+            chains[i][v] = load_register(outs[i] + column + v * kRegisterLanes);
+    const T *row = values + column;
+    for (int j = 0; j < n; ++j, row += width) {
+        Register w[Q];
+        for (int i = 0; i < Q; ++i)
+            w[i] = fill_register(weights[i][j]);
+        for (int v = 0; v < kRegisters; ++v) {
+            if (v * kRegisterLanes % 32 == 0)
+                prefetch(row + v * kRegisterLanes + ahead);
+            const Register value = load_register(row + v * kRegisterLanes);
+            for (int i = 0; i < Q; ++i)
+                chains[i][v] = multiply_add(w[i], value, chains[i][v]);
         }
     }
     for (int i = 0; i < Q; ++i)
-        for (int v = 0; v < V; ++v)
-            store(outs[i] + column + v * 16, chains[i][v]);
+        for (int v = 0; v < kRegisters; ++v)
+            store_register(outs[i] + column + v * kRegisterLanes, chains[i][v]);
 }
 
-// Run-time sizes to template arguments: the largest block that fits.
+// Run-time sizes to template arguments.
 template <int Q, int V, class T>
-inline void score_any(int q, int v, const float *const *queries, const T *const *tiles, uint32_t head_dim, float scale,
-                      float *scores) {
-    if constexpr (Q > 1)
-        if (q < Q)
-            return score_any<Q - 1, V>(q, v, queries, tiles, head_dim, scale, scores);
+inline void score_vectors(int v, const float *const *queries, const T *const *tiles, int ahead, uint32_t head_dim, float scale,
+                          float *scores) {
     if constexpr (V > 1)
         if (v < V)
-            return score_any<Q, V - 1>(q, v, queries, tiles, head_dim, scale, scores);
-    score_block<Q, V>(queries, tiles, head_dim, scale, scores);
+            return score_vectors<Q, V - 1>(v, queries, tiles, ahead, head_dim, scale, scores);
+    score_block<Q, V>(queries, tiles, ahead, head_dim, scale, scores);
 }
 
 template <int Q, class T>
-inline void values_any(int q, float *const *outs, const float *const *weights, const T *values, size_t width, size_t stride,
-                       int n) {
+inline void score_queries(int q, int n_tiles, const float *const *queries, const T *const *tiles, int ahead, uint32_t head_dim,
+                          float scale, float *scores) {
     if constexpr (Q > 1)
         if (q < Q)
-            return values_any<Q - 1>(q, outs, weights, values, width, stride, n);
-    size_t column = 0;
-    for (; column + 16 * kBlockVectors <= width; column += 16 * kBlockVectors)
-        value_block<Q, kBlockVectors>(outs, column, weights, values, stride, n);
-    if constexpr (kBlockVectors > 2)
-        for (; column + 32 <= width; column += 32)
-            value_block<Q, 2>(outs, column, weights, values, stride, n);
-    for (; column < width; column += 16)
-        value_block<Q, 1>(outs, column, weights, values, stride, n);
+            return score_queries<Q - 1>(q, n_tiles, queries, tiles, ahead, head_dim, scale, scores);
+    for (int t = 0; t < n_tiles;) {
+        const int v = even_part(n_tiles - t, block_vectors(Q));
+        score_vectors<Q, block_vectors(Q)>(v, queries, tiles + t, ahead, head_dim, scale, scores + t * kTileKeys);
+        t += v;
+    }
+}
+
+template <int Q, int V, class T>
+inline void value_vectors(int v, float *const *outs, size_t column, const float *const *weights, const T *values, size_t width,
+                          int n, size_t ahead) {
+    if constexpr (V > 1)
+        if (v < V)
+            return value_vectors<Q, V - 1>(v, outs, column, weights, values, width, n, ahead);
+    value_block<Q, V>(outs, column, weights, values, width, n, ahead);
+}
+
+template <int Q, class T>
+inline void value_queries(int q, float *const *outs, const float *const *weights, const T *values, size_t width, int n, size_t ahead) {
+    if constexpr (Q > 1)
+        if (q < Q)
+            return value_queries<Q - 1>(q, outs, weights, values, width, n, ahead);
+    for (size_t column = 0; column < width;) {
+        const int v = even_part(int(width - column) / 16, block_vectors(Q));
+        value_vectors<Q, block_vectors(Q)>(v, outs, column, weights, values, width, n, ahead);
+        column += size_t(v) * 16;
+    }
 }
 
 // Keys first..last (within the segment) of one query vector: scores become weights; sets max and sum.
@@ -101,11 +138,13 @@ inline void softmax(float *scores, int first, int last, SoftmaxState result) {
     *result.sum = sum(total);
 }
 
-inline void convert(const uint16_t *from, float *to, size_t n) {
-    for (size_t i = 0; i < n; i += 16)
+inline void convert(const uint16_t *from, float *to, size_t n, const uint16_t *next) {
+    for (size_t i = 0; i < n; i += 16) {
+        prefetch(next + i);
         store(to + i, load(from + i));
+    }
 }
-inline void convert(const float *, float *, size_t) {} // float planes are read in place
+inline void convert(const float *, float *, size_t, const float *) {} // float planes are read in place
 
 // One segment; positions below are relative to its first key.
 template <class T> class Segment {
@@ -133,70 +172,96 @@ template <class T> class Segment {
     bool converts() const { return sizeof(T) == 2 && n_ > kBlockQueries; }
     float *row_of(int i) const { return task_.scratch.scores + size_t(i) * kSegmentKeys; }
 
+    // A converted group of tiles stays in the first-level cache while every query passes over it.
+    int group_tiles() const {
+        if (!converts())
+            return kSegmentKeys / kTileKeys;
+        const int fit = int(kGroupFloats / (task_.plane.head_dim * kTileKeys));
+        return fit < kMinGroupTiles ? kMinGroupTiles : fit > kMaxGroupTiles ? kMaxGroupTiles : fit;
+    }
+
     void scores() {
         const size_t tile_size = size_t{task_.plane.head_dim} * kTileKeys;
-        for (int t = lo_ / 16; t <= hi_ / 16; t += kBlockVectors) {
-            const int n_tiles = smaller(kBlockVectors, hi_ / 16 - t + 1);
-            const T *tiles[kBlockVectors];
-            const float *converted[kBlockVectors];
-            for (int v = 0; v < n_tiles; ++v) {
-                tiles[v] = task_.plane.template key_tile<T>(base_ + uint32_t(t + v) * 16, task_.kv_head);
-                if (converts()) {
+        const int first_tile = lo_ / 16, n_tiles = hi_ / 16 - first_tile + 1;
+        const int fetched = ahead_tiles();
+        // The tiles of keys, and after them what is to be fetched next: the first values.
+        const T *tiles[kSegmentKeys / kTileKeys + kMaxAheadTiles];
+        for (int t = 0; t < n_tiles; ++t)
+            tiles[t] = task_.plane.template key_tile<T>(base_ + uint32_t(first_tile + t) * 16, task_.kv_head);
+        for (int t = 0; t < fetched; ++t)
+            tiles[n_tiles + t] = value_tile(first_tile + t);
+
+        for (int t = 0, n; t < n_tiles; t += n) {
+            n = smaller(group_tiles(), n_tiles - t);
+            const float *converted[kMaxGroupTiles];
+            if (converts())
+                for (int v = 0; v < n; ++v) {
                     float *to = task_.scratch.keys + size_t(v) * tile_size;
-                    convert(tiles[v], to, tile_size);
+                    convert(tiles[t + v], to, tile_size, tiles[t + v + fetched]);
                     converted[v] = to;
                 }
-            }
-            for (int i = 0; i < n_; i += kBlockQueries) {
-                const int q = smaller(kBlockQueries, n_ - i);
-                if (last_[(i + q - 1) / task_.n_heads] < t * 16 || first_[i / task_.n_heads] >= (t + n_tiles) * 16)
+            const int position = (first_tile + t) * 16;
+            for (int i = 0, q; i < n_; i += q) {
+                q = even_part(n_ - i, kBlockQueries);
+                if (last_[(i + q - 1) / task_.n_heads] < position || first_[i / task_.n_heads] >= position + n * 16)
                     continue; // nobody of this block sees these tiles
-                float *to = row_of(i) + t * 16;
+                float *to = row_of(i) + position;
                 if (converts())
-                    score_any<kBlockQueries, kBlockVectors>(q, n_tiles, task_.queries + i, converted, task_.plane.head_dim,
-                                                            task_.scale, to);
+                    score_queries<kBlockQueries>(q, n, task_.queries + i, converted, 0, task_.plane.head_dim, task_.scale, to);
                 else
-                    score_any<kBlockQueries, kBlockVectors>(q, n_tiles, task_.queries + i, tiles, task_.plane.head_dim,
-                                                            task_.scale, to);
+                    score_queries<kBlockQueries>(q, n, task_.queries + i, tiles + t, fetched, task_.plane.head_dim, task_.scale,
+                                                 to);
             }
         }
     }
 
+    int ahead_tiles() const {
+        const int tiles = int(kPrefetchBytes / (size_t{task_.plane.head_dim} * kTileKeys * sizeof(T)));
+        return tiles < 1 ? 1 : smaller(tiles, kMaxAheadTiles);
+    }
+    const T *value_tile(int tile) const {
+        return task_.plane.template value_row<T>(base_ + uint32_t(tile) * 16, task_.kv_head);
+    }
+
     void values() {
-        const size_t width = task_.plane.value_width, stride = task_.plane.n_kv_heads * width;
+        const size_t width = task_.plane.value_width;
         for (int i = 0; i < n_; ++i)
             for (size_t d = 0; d < width; d += 16)
                 store(task_.results[i].out + d, set1(0.0f));
-        for (int c = lo_ & ~(kValueChunk - 1); c <= hi_; c += kValueChunk) {
-            const int from = larger(c, lo_), to = smaller(c + kValueChunk - 1, hi_);
+        // Rows of a chunk are contiguous, also in a ring: its seam is at a multiple of the chunk.
+        const int chunk_keys = converts() ? kValueChunk : kRingMultiple;
+        for (int c = lo_ & ~(chunk_keys - 1); c <= hi_; c += chunk_keys) {
+            const int from = larger(c, lo_), to = smaller(c + chunk_keys - 1, hi_);
+            const int tile = smaller(from / 16 + ahead_tiles(), hi_ / 16); // of the segment
             const T *rows = task_.plane.template value_row<T>(base_ + uint32_t(from), task_.kv_head);
+            const T *next = value_tile(tile);
             if (converts()) {
-                for (int j = 0; j <= to - from; ++j)
-                    convert(rows + j * stride, task_.scratch.values + j * width, width);
-                chunk(from, to, static_cast<const float *>(task_.scratch.values), width);
+                convert(rows, task_.scratch.values, size_t(to - from + 1) * width, next);
+                chunk(from, to, static_cast<const float *>(task_.scratch.values), 0);
             } else {
-                chunk(from, to, rows, stride);
+                chunk(from, to, rows, next > rows ? size_t(next - rows) : 0);
             }
         }
     }
 
     // Keys from..to, whose value rows start at `rows`. A query's hidden keys are not touched: a block takes
     // one step together only where all of its queries see the same of these keys.
-    template <class U> void chunk(int from, int to, const U *rows, size_t stride) {
-        for (int i = 0; i < n_; i += kBlockQueries) {
-            const int q = smaller(kBlockQueries, n_ - i), head = i / task_.n_heads, tail = (i + q - 1) / task_.n_heads;
+    template <class U> void chunk(int from, int to, const U *rows, size_t ahead) {
+        for (int i = 0, q; i < n_; i += q) {
+            q = even_part(n_ - i, kBlockQueries);
+            const int head = i / task_.n_heads, tail = (i + q - 1) / task_.n_heads;
             const bool same = larger(first_[head], from) == larger(first_[tail], from) &&
                               smaller(last_[head], to) == smaller(last_[tail], to);
             if (same) {
-                block(i, q, head, from, to, rows, stride);
+                block(i, q, head, from, to, rows, ahead);
             } else {
                 for (int k = i; k < i + q; ++k)
-                    block(k, 1, k / task_.n_heads, from, to, rows, stride);
+                    block(k, 1, k / task_.n_heads, from, to, rows, ahead);
             }
         }
     }
 
-    template <class U> void block(int i, int q, int row, int from, int to, const U *rows, size_t stride) {
+    template <class U> void block(int i, int q, int row, int from, int to, const U *rows, size_t ahead) {
         const int first = larger(first_[row], from), last = smaller(last_[row], to);
         if (first > last)
             return;
@@ -206,8 +271,8 @@ template <class T> class Segment {
             outs[k] = task_.results[i + k].out;
             weights[k] = row_of(i + k) + first;
         }
-        values_any<kBlockQueries>(q, outs, weights, rows + size_t(first - from) * stride, task_.plane.value_width, stride,
-                                  last - first + 1);
+        value_queries<kBlockQueries>(q, outs, weights, rows + size_t(first - from) * task_.plane.value_width,
+                                  task_.plane.value_width, last - first + 1, ahead);
     }
 
     const SegmentTask &task_;
@@ -215,6 +280,7 @@ template <class T> class Segment {
     int first_[kMaxTaskRows], last_[kMaxTaskRows];
     uint32_t base_;
     int lo_, hi_;
+    static constexpr int kMaxAheadTiles = 4;
 };
 
 void attend_segment(const SegmentTask &task) {

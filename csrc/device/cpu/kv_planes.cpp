@@ -9,7 +9,6 @@ namespace muser::cpu {
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr uint32_t kRingMultiple = 64; // value chunks and key tiles never straddle the seam
 
 uint64_t round_up(uint64_t n, uint64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 

@@ -22,8 +22,6 @@ constexpr OpKernels kTable = {
     .finish_attention = finish_attention,
 };
 
-static_assert(kBlockVectors <= kMaxBlockVectors);
-
 } // namespace
 
 const OpKernels &op_table() { return kTable; }

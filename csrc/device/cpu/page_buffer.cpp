@@ -13,7 +13,7 @@ uint64_t round_to_pages(uint64_t bytes) {
     return (bytes + page - 1) / page * page;
 }
 
-PageBuffer::PageBuffer(uint64_t bytes) : size_(round_to_pages(bytes)) {
+PageBuffer::PageBuffer(uint64_t bytes, [[maybe_unused]] Pages pages) : size_(round_to_pages(bytes)) {
     if (size_ == 0)
         return;
     void *data = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -21,6 +21,10 @@ PageBuffer::PageBuffer(uint64_t bytes) : size_(round_to_pages(bytes)) {
         throw Error(ErrorCode::out_of_memory, "the operating system refused " + std::to_string(size_) + " bytes",
                     {{"needed", static_cast<int64_t>(size_)}});
     data_ = static_cast<std::byte *>(data);
+#if defined(MADV_HUGEPAGE)
+    if (pages == Pages::large_where_possible)
+        madvise(data_, size_, MADV_HUGEPAGE); // a wish: without it everything works, with more TLB misses
+#endif
 }
 
 PageBuffer::~PageBuffer() {

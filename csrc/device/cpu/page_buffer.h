@@ -12,8 +12,12 @@ uint64_t round_to_pages(uint64_t bytes);
 
 class PageBuffer {
   public:
+    // Large pages suit memory that will be written whole: they are committed whole.
+    enum class Pages { small, large_where_possible };
+
     PageBuffer() = default;
-    explicit PageBuffer(uint64_t bytes); // rounded up to whole pages; throws Error{out_of_memory}
+    // Rounded up to whole small pages. Throws Error{out_of_memory}.
+    explicit PageBuffer(uint64_t bytes, Pages pages = Pages::small);
     PageBuffer(PageBuffer &&other) noexcept
         : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
     PageBuffer &operator=(PageBuffer &&other) noexcept {

@@ -69,8 +69,18 @@ inline float max_of(f32x16 v) {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-// 3 x 2 accumulators of two registers each leave four of the sixteen for operands.
-constexpr int kBlockQueries = 3, kBlockVectors = 2;
+using Register = __m256;
+constexpr int kRegisterLanes = 8;
+inline Register load_register(const float *p) { return _mm256_loadu_ps(p); }
+inline Register load_register(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
+inline void store_register(float *p, Register v) { _mm256_storeu_ps(p, v); }
+inline Register fill_register(float x) { return _mm256_set1_ps(x); }
+inline Register multiply(Register a, Register b) { return _mm256_mul_ps(a, b); }
+inline Register multiply_add(Register a, Register b, Register c) { return _mm256_fmadd_ps(a, b, c); }
+
+// Twelve accumulators (3 x 2 vectors, 2 x 3 or 1 x 6), three broadcasts and one operand fill the sixteen registers.
+constexpr int kBlockQueries = 3;
+constexpr int block_vectors(int queries) { return 6 / queries; }
 
 } // namespace
 } // namespace muser::cpu::avx2

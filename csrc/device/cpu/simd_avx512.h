@@ -63,8 +63,18 @@ inline float max_of(f32x16 a) {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-// 4 x 4 independent chains hide the latency of two FMA ports and leave half of the registers free.
-constexpr int kBlockQueries = 4, kBlockVectors = 4;
+using Register = __m512;
+constexpr int kRegisterLanes = 16;
+inline Register load_register(const float *p) { return _mm512_loadu_ps(p); }
+inline Register load_register(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))); }
+inline void store_register(float *p, Register v) { _mm512_storeu_ps(p, v); }
+inline Register fill_register(float x) { return _mm512_set1_ps(x); }
+inline Register multiply(Register a, Register b) { return _mm512_mul_ps(a, b); }
+inline Register multiply_add(Register a, Register b, Register c) { return _mm512_fmadd_ps(a, b, c); }
+
+// At least eight independent chains hide the latency of two FMA ports.
+constexpr int kBlockQueries = 4;
+constexpr int block_vectors(int queries) { return queries == 1 ? 8 : 4; }
 
 } // namespace
 } // namespace muser::cpu::avx512

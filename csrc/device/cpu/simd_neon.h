@@ -86,8 +86,18 @@ inline float max_of(const f32x16 &v) {
     return even > odd ? even : odd;
 }
 
-// 3 x 2 accumulators of four registers each leave eight of the thirty-two for operands.
-constexpr int kBlockQueries = 3, kBlockVectors = 2;
+using Register = float32x4_t;
+constexpr int kRegisterLanes = 4;
+inline Register load_register(const float *p) { return vld1q_f32(p); }
+inline Register load_register(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+inline void store_register(float *p, Register v) { vst1q_f32(p, v); }
+inline Register fill_register(float x) { return vdupq_n_f32(x); }
+inline Register multiply(Register a, Register b) { return vmulq_f32(a, b); }
+inline Register multiply_add(Register a, Register b, Register c) { return vfmaq_f32(c, a, b); }
+
+// Twenty-four accumulators (3 x 2 vectors of four registers, ...) leave eight of the thirty-two for operands.
+constexpr int kBlockQueries = 3;
+constexpr int block_vectors(int queries) { return 6 / queries; }
 
 } // namespace
 } // namespace muser::cpu::neon

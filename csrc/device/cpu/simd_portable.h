@@ -115,8 +115,18 @@ inline float max_of(f32x16 v) {
     return v.lane[0];
 }
 
-// Query vectors x key tiles of one score block, query vectors x 16-wide columns of one value block.
-constexpr int kBlockQueries = 2, kBlockVectors = 1;
+// The attention kernels block over single registers (attention_kernels.h). Here one register is all 16 lanes.
+using Register = f32x16;
+constexpr int kRegisterLanes = 16;
+inline Register load_register(const float *p) { return load(p); }
+inline Register load_register(const uint16_t *p) { return load(p); }
+inline void store_register(float *p, Register v) { store(p, v); }
+inline Register fill_register(float x) { return set1(x); }
+inline Register multiply(Register a, Register b) { return a * b; }
+inline Register multiply_add(Register a, Register b, Register c) { return fma(a, b, c); }
+
+constexpr int kBlockQueries = 2;                        // most query vectors of one block
+constexpr int block_vectors(int) { return 1; } // most 16-wide vectors beside so many
 
 } // namespace
 } // namespace muser::cpu::portable

@@ -46,7 +46,7 @@ CpuWeight::CpuWeight(const TensorView &tensor, WeightUse use, int lanes, ThreadP
     } else if (use == WeightUse::lookup) {
         file_ = tensor.data;
     } else {
-        memory_ = PageBuffer(packed_bytes(type_, rows, cols, lanes));
+        memory_ = PageBuffer(packed_bytes(type_, rows, cols, lanes), PageBuffer::Pages::large_where_possible);
         matrix_.type = type_;
         matrix_.rows = rows;
         matrix_.cols = cols;

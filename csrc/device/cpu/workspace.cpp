@@ -63,7 +63,7 @@ void Workspace::carve(Carver &carver, int threads) {
     scratch_.resize(static_cast<size_t>(threads));
     for (ThreadScratch &s : scratch_) {
         s.attention.scores = carver.floats(size_t{kMaxTaskQueries} * kSegmentKeys);
-        s.attention.keys = carver.floats(size_t{kMaxBlockVectors} * head_dim * kTileKeys);
+        s.attention.keys = carver.floats(std::max(kGroupFloats, kMinGroupTiles * head_dim * kTileKeys));
         s.attention.values = carver.floats(size_t{kValueChunk} * head_dim);
         for (float **out : {&s.segment_out, &s.merged_out})
             *out = carver.floats(kMaxTaskQueries * head_dim);
