@@ -110,10 +110,10 @@ void pack_tiles(const TensorView &tensor, int lanes, std::byte *dst, uint64_t fi
         const int count = static_cast<int>(std::min<uint64_t>(lanes, tensor.rows - row));
         const TileRows rows{data + row * row_bytes, row_bytes, count};
         std::byte *out = dst + tile * tile_bytes;
-        if (lanes == 16)
-            pack_tile<16>(tensor.type, rows, tensor.cols, out);
+        if (lanes == 32)
+            pack_tile<32>(tensor.type, rows, tensor.cols, out);
         else
-            pack_tile<8>(tensor.type, rows, tensor.cols, out);
+            pack_tile<16>(tensor.type, rows, tensor.cols, out);
     }
 }
 

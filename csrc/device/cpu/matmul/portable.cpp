@@ -13,7 +13,7 @@ namespace muser::cpu {
 
 namespace {
 
-constexpr int kLanes = 8;
+constexpr int kLanes = 16;
 constexpr int kRowBatch = 64; // activation rows that share one decoding of a weight block
 
 template <class T> T read(const std::byte *array, size_t index) {

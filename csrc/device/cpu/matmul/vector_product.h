@@ -6,8 +6,6 @@
 // and the rows stream over it, panel_rows at a time.
 #pragma once
 
-#include <algorithm>
-
 #include "device/cpu/matmul.h"
 #include "device/cpu/matmul/activations.h"
 #include "device/cpu/matmul/vector_source.h"
@@ -15,14 +13,17 @@
 namespace muser::cpu {
 
 inline constexpr int kDirectRows = 4;
-inline constexpr int kPanelBlocks = 16; // 512 values: 4-5 KiB a panel at 8 lanes
-inline constexpr int kPrefetchBytes = 1024; // how far ahead of the block in use the packed bytes are asked for
+#ifndef PFD
+#define PFD 4096
+#define PFH 3
+#endif
+inline constexpr int kPrefetchBytes = PFD; // how far ahead of the block in use the packed bytes are asked for
 
 // Where block `block` of R consecutive activation rows has its values.
 template <int R> struct RowBlocks {
     const std::byte *first;
     size_t stride;
-    const RowLayout &layout;
+    RowLayout layout; // by value: the accumulators' stores could alias a reference
     size_t block;
 
     MUSER_INLINE const std::byte *row(int r) const { return first + r * stride; }
@@ -36,21 +37,24 @@ template <int R> struct RowBlocks {
     MUSER_INLINE const std::byte *pair_zero32(int r) const { return row(r) + layout.pair_zero32 + 8 * block; }
 };
 
-// acc[r] takes in the source's block b.
+// acc [R][lanes] takes in the source's block b. The accumulators live in first-level cache where registers
+// are few: a load and a store a block cost less than fewer rows in flight.
 template <class V, class Source, int R>
-MUSER_INLINE void add_block(const Source &source, int b, const RowBlocks<R> &rows, typename V::F (&acc)[R]) {
+MUSER_INLINE void add_block(const Source &source, int b, const RowBlocks<R> &rows, float *acc) {
     constexpr Scaling scaling = Source::arithmetic.scaling;
     typename V::W t[R];
     V::integer_sums(source, b, rows, t);
-    const auto &scales = source.scales(b);
+    const auto scales = source.scales(b);
     for (int r = 0; r < R; ++r) {
-        acc[r] = V::fma(V::to_float(t[r]), V::mul(scales.d, V::broadcast(rows.scale(r))), acc[r]);
+        float *at = acc + r * V::lanes;
+        auto x = V::fma(V::to_float(t[r]), V::mul(scales.d, V::broadcast(rows.scale(r))), V::load_f32(at));
         if constexpr (scaling == Scaling::scale_min)
-            acc[r] = V::fma(scales.m, V::broadcast(rows.sum(r)), acc[r]);
+            x = V::fma(scales.m, V::broadcast(rows.sum(r)), x);
         if constexpr (scaling == Scaling::halves_min) {
-            acc[r] = V::fma(scales.m0, V::broadcast(rows.half_sum(r)), acc[r]);
-            acc[r] = V::fma(scales.m1, V::broadcast(rows.half_sum(r) + 4), acc[r]);
+            x = V::fma(scales.m0, V::broadcast(rows.half_sum(r)), x);
+            x = V::fma(scales.m1, V::broadcast(rows.half_sum(r) + 4), x);
         }
+        V::store(at, x);
     }
 }
 
@@ -64,6 +68,8 @@ struct ProductCall {
     float *out;
     size_t out_stride;
     const float *bias;
+
+    const std::byte *tile(uint64_t index) const { return matrix.data + index * matrix.tile_bytes; }
 
     // The finished accumulators of one tile and one activation row, [lanes].
     template <class V> void store(uint64_t tile, int r, const float *acc) const {
@@ -81,86 +87,82 @@ struct ProductCall {
 
 template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
     using Source = PackedSource<V, type>;
+    constexpr int share = Source::unit_bytes / Source::unit_blocks;
     for (uint64_t tile = call.first; tile < call.last; ++tile) {
-        typename V::F acc[R];
-        for (int r = 0; r < R; ++r)
-            acc[r] = V::zero();
-        const std::byte *unit = call.matrix.data + tile * call.matrix.tile_bytes;
+        alignas(64) float acc[R * V::lanes] = {};
+        const std::byte *unit = call.tile(tile);
         for (size_t block = 0; block < call.layout.blocks; unit += Source::unit_bytes) {
             Source source;
             source.open_unit(unit);
             for (int b = 0; b < Source::unit_blocks && block < call.layout.blocks; ++b, ++block) {
-                for (int i = 0; i < Source::unit_bytes / Source::unit_blocks; i += 64)
-                    __builtin_prefetch(unit + b * (Source::unit_bytes / Source::unit_blocks) + kPrefetchBytes + i);
+                if (PFD) for (int i = 0; i < share; i += 64)
+                    __builtin_prefetch(unit + kPrefetchBytes + b * share + i, 0, PFH);
                 add_block<V>(source, b, RowBlocks<R>{call.rows, call.layout.bytes, call.layout, block}, acc);
             }
         }
-        for (int r = 0; r < R; ++r) {
-            float lanes[V::lanes];
-            V::store(lanes, acc[r]);
-            call.store<V>(tile, r, lanes);
-        }
+        for (int r = 0; r < R; ++r)
+            call.store<V>(tile, r, acc + r * V::lanes);
     }
 }
 
 // Adds panel blocks [0, count), which are the rows' blocks from first_block on, to acc [R][lanes].
 template <class V, Arithmetic a, int R>
-void panel_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows, const RowLayout &layout,
-                size_t first_block, float *acc) {
+__attribute__((noinline)) void panel_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows,
+                                          const RowLayout &layout, size_t first_block, float *acc) {
     const PanelSource<V, a> source(panel);
-    typename V::F sums[R];
-    for (int r = 0; r < R; ++r)
-        sums[r] = V::load_f32(acc + r * V::lanes);
     for (int b = 0; b < count; ++b)
-        add_block<V>(source, b, RowBlocks<R>{rows, layout.bytes, layout, first_block + b}, sums);
-    for (int r = 0; r < R; ++r)
-        V::store(acc + r * V::lanes, sums[r]);
+        add_block<V>(source, b, RowBlocks<R>{rows, layout.bytes, layout, first_block + b}, acc);
 }
 
 template <class V, Arithmetic a>
-void panel_all_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows, int n,
-                    const RowLayout &layout, size_t first_block, float *acc) {
+void panel_all_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows, int n, const RowLayout &layout,
+                    size_t first_block, float *acc) {
     const auto step = [&]<int R>() {
         for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes)
             panel_rows<V, a, R>(panel, count, rows, layout, first_block, acc);
     };
     step.template operator()<V::panel_rows>();
-    if constexpr (V::panel_rows > 4)
-        step.template operator()<4>();
     step.template operator()<2>();
     step.template operator()<1>();
 }
 
 // Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks.
 template <class V, BlockType type>
-void unpack_panel(const std::byte *tile, size_t first, int count, PanelBlock<V, packed_format(type).scaling> *panel) {
+void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, packed_format(type).scaling> *panel) {
     using Source = PackedSource<V, type>;
-    const std::byte *unit = tile + first / Source::unit_blocks * Source::unit_bytes;
+    const std::byte *unit = tile + static_cast<size_t>(first / Source::unit_blocks) * Source::unit_bytes;
     for (int done = 0; done < count; unit += Source::unit_bytes) {
         Source source;
         source.open_unit(unit);
         for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done) {
-            static_for<8>([&](auto g) { panel[done].groups[g] = source.template group<g>(b); });
-            panel[done].scales = source.scales(b);
+            auto &block = panel[done];
+            static_for<8>([&](auto g) { V::store(block.groups[g], source.template group<g>(b)); });
+            block.set_scales(source.scales(b));
+            if constexpr (std::remove_reference_t<decltype(block)>::has_factors)
+                static_for<2>([&](auto half) { V::store(block.factors[half], source.template factor<half>(b)); });
         }
     }
 }
 
-inline constexpr int kRowBatch = 128; // rows whose accumulators of one tile are kept beside the panel
+inline constexpr int kRowBatch = 128; // most rows whose accumulators of one tile are kept beside the panel
+inline constexpr size_t kBatchBytes = 256 * 1024; // of activations that should stay in second-level cache
 
 template <class V, BlockType type> void panel_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
-    PanelBlock<V, a.scaling> panel[kPanelBlocks];
+    PanelBlock<V, a.scaling> panel[V::panel_blocks];
     alignas(64) float acc[kRowBatch * V::lanes];
     const int blocks = static_cast<int>(call.layout.blocks);
-    for (int r0 = 0; r0 < call.n; r0 += kRowBatch) {
-        const int batch = std::min(kRowBatch, call.n - r0);
+    const int fit = static_cast<int>(kBatchBytes / (40 * call.layout.blocks + 1)) / V::panel_rows * V::panel_rows;
+    const int most = fit < 16 ? 16 : fit > kRowBatch ? kRowBatch : fit;
+    for (int r0 = 0; r0 < call.n; r0 += most) {
+        const int batch = call.n - r0 < most ? call.n - r0 : most;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
-            std::fill_n(acc, batch * V::lanes, 0.0f);
-            for (int first = 0; first < blocks; first += kPanelBlocks) {
-                const int count = std::min(kPanelBlocks, blocks - first);
-                unpack_panel<V, type>(call.matrix.data + tile * call.matrix.tile_bytes, first, count, panel);
+            for (int i = 0; i < batch * V::lanes; ++i)
+                acc[i] = 0.0f;
+            for (int first = 0; first < blocks; first += V::panel_blocks) {
+                const int count = blocks - first < V::panel_blocks ? blocks - first : V::panel_blocks;
+                unpack_panel<V, type>(call.tile(tile), first, count, panel);
                 panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, acc);
             }
             for (int r = 0; r < batch; ++r)

@@ -1,5 +1,5 @@
 // Unpacking of weight blocks to vectors, one template for all vector levels. V names a level's vectors: W
-// holds one 32-bit word a lane, F one float32 a lane (vectors_<level>.h).
+// holds one 32-bit word a lane, F one float32 a lane, both two or more registers wide (vectors_<level>.h).
 //
 // Everything that takes a V has internal linkage, because every V lives in an unnamed namespace: code
 // compiled with one level's instructions can never be merged with another's.
@@ -43,12 +43,9 @@ template <class V> struct BlockScales<V, Scaling::scale_min> {
 };
 template <class V> struct BlockScales<V, Scaling::halves> {
     typename V::F d;
-    typename V::C c0, c1; // integer factors in the form the level likes
 };
 template <class V> struct BlockScales<V, Scaling::halves_min> {
-    typename V::F d;
-    typename V::C c0, c1;
-    typename V::F m0, m1;
+    typename V::F d, m0, m1;
 };
 
 // Blocks straight from a packed unit.
@@ -107,22 +104,33 @@ template <class V, BlockType type> class PackedSource {
             return {V::load_f16(half(2 * b)), V::load_f16(half(2 * b + 1))};
         } else if constexpr (format.store == ScaleStore::super_i8) {
             // two blocks a half: the odd block's byte is the upper one
-            const W c = V::sign_extend_byte(V::shift_left(V::load_u16(half(1 + b / 2)), b % 2 ? 16 : 24));
+            const W c = V::top_byte(V::shift_left(V::load_u16(half(1 + b / 2)), b % 2 ? 16 : 24));
             return {V::mul(d_, V::to_float(c))};
         } else if constexpr (format.store == ScaleStore::super_cm) {
             const W cm = V::load_u16(half(2 + b));
             return {V::mul(d_, V::to_float(V::bit_and(cm, V::splat(0xff)))),
                     V::mul(minus_dmin_, V::to_float(V::template shift_right<8>(cm)))};
         } else if constexpr (format.store == ScaleStore::super_cc) {
-            const W cc = V::load_u16(half(1 + b));
-            return {d_, V::low_factor(cc), V::high_factor(cc)};
+            return {d_};
         } else {
             const W x = V::load_u16(half(2 + b));
-            const W c = V::bit_and(x, V::splat(0x0f0f));
             const W m0 = V::bit_and(V::template shift_right<4>(x), V::splat(0x0f));
-            return {d_, V::low_factor(c), V::high_factor(c), V::mul(minus_dmin_, V::to_float(m0)),
+            return {d_, V::mul(minus_dmin_, V::to_float(m0)),
                     V::mul(minus_dmin_, V::to_float(V::template shift_right<12>(x)))};
         }
+    }
+
+    // The integer factor of a half, in the form the level likes.
+    template <int half_index> MUSER_INLINE typename V::C factor(int b) const {
+        W cc;
+        if constexpr (format.store == ScaleStore::super_cc)
+            cc = V::load_u16(half(1 + b));
+        else
+            cc = V::bit_and(V::load_u16(half(2 + b)), V::splat(0x0f0f));
+        if constexpr (half_index == 0)
+            return V::low_factor(cc);
+        else
+            return V::high_factor(cc);
     }
 
   private:
@@ -141,10 +149,33 @@ template <class V, BlockType type> class PackedSource {
     F d_{}, minus_dmin_{};
 };
 
-// A block unpacked once for many activation rows.
-template <class V, Scaling scaling> struct PanelBlock {
-    typename V::W groups[8];
-    BlockScales<V, scaling> scales;
+// A block unpacked once for many activation rows. Plain arrays that are written and read a vector at a time:
+// the compiler copies structures of vectors in pieces, which stalls.
+template <class V, Scaling scaling> struct alignas(64) PanelBlock {
+    using Scales = BlockScales<V, scaling>;
+    static constexpr bool has_factors = scaling == Scaling::halves || scaling == Scaling::halves_min;
+    static constexpr int n_scales = sizeof(Scales) / sizeof(typename V::F);
+    std::byte groups[8][4 * V::lanes];
+    float scales[n_scales][V::lanes];
+    std::byte factors[has_factors ? 2 : 1][4 * V::lanes];
+
+    MUSER_INLINE void set_scales(const Scales &from) {
+        V::store(scales[0], from.d);
+        if constexpr (scaling == Scaling::scale_min)
+            V::store(scales[1], from.m);
+        if constexpr (scaling == Scaling::halves_min) {
+            V::store(scales[1], from.m0);
+            V::store(scales[2], from.m1);
+        }
+    }
+    MUSER_INLINE Scales get_scales() const {
+        if constexpr (n_scales == 1)
+            return {V::load_f32(scales[0])};
+        else if constexpr (n_scales == 2)
+            return {V::load_f32(scales[0]), V::load_f32(scales[1])};
+        else
+            return {V::load_f32(scales[0]), V::load_f32(scales[1]), V::load_f32(scales[2])};
+    }
 };
 
 template <class V, Arithmetic a> class PanelSource {
@@ -153,8 +184,9 @@ template <class V, Arithmetic a> class PanelSource {
     using Block = PanelBlock<V, a.scaling>;
 
     explicit PanelSource(const Block *blocks) : blocks_(blocks) {}
-    template <int g> MUSER_INLINE typename V::W group(int b) const { return blocks_[b].groups[g]; }
-    MUSER_INLINE const BlockScales<V, a.scaling> &scales(int b) const { return blocks_[b].scales; }
+    template <int g> MUSER_INLINE typename V::W group(int b) const { return V::load(blocks_[b].groups[g]); }
+    MUSER_INLINE BlockScales<V, a.scaling> scales(int b) const { return blocks_[b].get_scales(); }
+    template <int half> MUSER_INLINE typename V::C factor(int b) const { return V::load_factor(blocks_[b].factors[half]); }
 
   private:
     const Block *blocks_;
