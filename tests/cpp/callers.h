@@ -9,6 +9,10 @@
 #include <thread>
 #include <utility>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include "core/error.h"
 
 namespace muser::test {
@@ -28,6 +32,33 @@ template <class Condition> bool eventually(Condition &&condition) {
 
 // Time for something wrong to happen, before checking that it did not.
 inline void give_it_a_chance() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
+
+// While alive, this thread and those it starts share a single core.
+class OneCore {
+  public:
+#if defined(__linux__)
+    OneCore() {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        known_ = sched_getaffinity(0, sizeof before_, &before_) == 0;
+        for (int cpu = 0; known_ && cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+            if (CPU_ISSET(cpu, &before_))
+                CPU_SET(cpu, &one);
+        known_ = known_ && sched_setaffinity(0, sizeof one, &one) == 0;
+    }
+    ~OneCore() {
+        if (known_)
+            sched_setaffinity(0, sizeof before_, &before_);
+    }
+    bool works() const { return known_; }
+
+  private:
+    bool known_ = false;
+    cpu_set_t before_;
+#else
+    bool works() const { return false; }
+#endif
+};
 
 // Runs a call on a thread of its own and keeps how it ended.
 class Caller {

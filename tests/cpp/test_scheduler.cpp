@@ -69,7 +69,6 @@ ErrorCode code_of(const std::function<void()> &call) {
 }
 
 // Everybody who is not the owner waits, at every turn: the order is then fully determined.
-// `loop(id)` of each decoder thread until `total` turns have passed.
 std::vector<SequenceId> saturated_decoders(AcceleratorScheduler &scheduler, const std::vector<SequenceId> &ids,
                                            size_t total) {
     std::vector<SequenceId> turns;
@@ -83,8 +82,7 @@ std::vector<SequenceId> saturated_decoders(AcceleratorScheduler &scheduler, cons
                     if (turns.size() < total)
                         turns.push_back(id);
                     over = over || turns.size() == total;
-                    while (!over && scheduler.stats().waiting_decodes < ids.size() - 1)
-                        std::this_thread::yield();
+                    eventually([&] { return over || scheduler.stats().waiting_decodes == ids.size() - 1; });
                 }
             }));
     }
@@ -167,8 +165,7 @@ TEST_CASE("a waiting prefill is served after exactly `patience` decode turns") {
             for (int chunk = 0; chunk < 10; ++chunk) {
                 // The first chunk comes before anybody decodes; from then on decoders wait at every turn.
                 Permit permit = scheduler.acquire(Work::prefill, 9, {});
-                while (chunk == 0 && scheduler.stats().waiting_decodes < 2)
-                    std::this_thread::yield();
+                eventually([&] { return chunk > 0 || scheduler.stats().waiting_decodes == 2; });
                 const uint64_t turns = scheduler.stats().decode_turns;
                 served_after.push_back(turns - before);
                 before = turns;
@@ -181,9 +178,10 @@ TEST_CASE("a waiting prefill is served after exactly `patience` decode turns") {
             decoders.push_back(std::make_unique<Caller>([&, id] {
                 while (!over) {
                     Permit permit = scheduler.acquire(Work::decode, id, {});
-                    while (!over && (scheduler.stats().waiting_decodes < 1 ||
-                                     (scheduler.stats().waiting_prefills < 1 && !prefill.done())))
-                        std::this_thread::yield(); // the next chunk and the other decoder are both waiting
+                    eventually([&] { // the next chunk and the other decoder are both waiting
+                        const SchedulerStats stats = scheduler.stats();
+                        return over || (stats.waiting_decodes == 1 && (stats.waiting_prefills == 1 || prefill.done()));
+                    });
                 }
             }));
         CHECK(prefill.wait());
@@ -236,8 +234,7 @@ TEST_CASE("a stream of prefills does not starve a decoder") {
         prefills.push_back(std::make_unique<Caller>([&, id] {
             while (!over) {
                 Permit permit = scheduler.acquire(Work::prefill, id, {});
-                while (!over && waiting(scheduler) < 2)
-                    std::this_thread::yield();
+                eventually([&] { return over || waiting(scheduler) >= 2; });
             }
         }));
     for (int i = 0; i < 200; ++i) {
@@ -283,8 +280,7 @@ TEST_CASE("an id inside the span of a group that comes back at once does not sta
             Permit permit = scheduler.acquire_group(ids, {});
             turns.push_back(ids[0]);
             over = over || turns.size() == 200;
-            while (!over && scheduler.stats().waiting_decodes < 1)
-                std::this_thread::yield();
+            eventually([&] { return over || scheduler.stats().waiting_decodes == 1; });
         }
     };
     {

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "callers.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/thread_pool.h"
@@ -106,39 +107,19 @@ TEST_CASE("regions that come at any distance find spinning, yielding and parked 
 }
 
 TEST_CASE("a single core is enough") {
-#if defined(__linux__)
-    // In a child, because the affinity mask of a thread cannot be widened again everywhere.
-    std::cout.flush(); // or the child would print the buffer again
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        alarm(60); // a live-lock ends the child
-        cpu_set_t before, one;
-        if (sched_getaffinity(0, sizeof before, &before) != 0)
-            _exit(2);
-        CPU_ZERO(&one);
-        for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
-            if (CPU_ISSET(cpu, &before))
-                CPU_SET(cpu, &one);
-        if (sched_setaffinity(0, sizeof one, &one) != 0)
-            _exit(3);
-        std::atomic<int> total{0};
-        {
-            ThreadPool pool(8);
-            for (int region = 0; region < 200; ++region)
-                pool.run([&](int) {
-                    for (int i = 0; i < 4; ++i)
-                        pool.barrier();
-                    ++total;
-                });
-        }
-        _exit(total == 1600 && available_cores() == 1 ? 0 : 4);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 0);
-#endif
+    const test::OneCore one;
+    if (!one.works())
+        return;
+    CHECK(available_cores() == 1);
+    std::atomic<int> total{0};
+    ThreadPool pool(8);
+    for (int region = 0; region < 200; ++region)
+        pool.run([&](int) {
+            for (int i = 0; i < 4; ++i)
+                pool.barrier();
+            ++total;
+        });
+    CHECK(total == 1600);
 }
 
 TEST_CASE("an idle pool leaves the cores") {
