@@ -9,11 +9,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from muser.cli import inspect
+from muser.cli import generate, info, inspect
 from muser.cli.output import emit, printable
 from muser.errors import MuserError
 
-COMMANDS = (inspect,)
+COMMANDS = (generate, info, inspect)
 
 
 def build_parser() -> argparse.ArgumentParser:
