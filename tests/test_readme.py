@@ -44,5 +44,3 @@ def test_commands(command, capsys):
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
-
-
