@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Self, Unpack
 
@@ -84,22 +84,24 @@ class Model:
             OutOfMemoryError: the plan does not fit; nothing was allocated.
             ParameterError, UnsupportedDeviceError: an argument.
         """
-        checked = {
-            "slots": checks.integer("slots", slots, 1, 4),
-            "context": None if context is None else checks.integer("context", context, 1, _MAX_INT, none=True),
-            "threads": None if threads is None else checks.integer("threads", threads, 1, 1024, none=True),
-            "prefill_patience": None
-            if prefill_patience is None
-            else checks.integer("prefill_patience", prefill_patience, 1, _MAX_INT, none=True),
-            "memory_limit": None
-            if memory_limit is None
-            else checks.integer("memory_limit", memory_limit, 1, 2**63 - 1, none=True),
-        }
-        for name, value in (("device", device), ("kv_dtype", kv_dtype)):
-            if not isinstance(value, str):
-                raise checks.refuse(name, "must be a str", value)
+        def optional(parameter: str, value: int | None, high: int) -> int | None:
+            return None if value is None else checks.integer(parameter, value, 1, high, none=True)
+
+        for parameter, text in (("device", device), ("kv_dtype", kv_dtype)):
+            if not isinstance(text, str):
+                raise checks.refuse(parameter, "must be a str", text)
         name = os.fsdecode(path)
-        engine = _muser.Engine(name, device=device, kv_dtype=kv_dtype, **checked)
+        native = _muser.Engine(
+            name,
+            device=device,
+            slots=checks.integer("slots", slots, 1, 4),
+            context=optional("context", context, _MAX_INT),
+            kv_dtype=kv_dtype,
+            threads=optional("threads", threads, 1024),
+            prefill_patience=optional("prefill_patience", prefill_patience, _MAX_INT),
+            memory_limit=optional("memory_limit", memory_limit, 2**63 - 1),
+        )
+        engine = cast(NativeEngine, native)  # the stubs know less of its arrays
         logger.info(
             "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
             engine.device_description,
