@@ -20,7 +20,7 @@ demo: $(VENV)/muser
 test: types test-python test-cpp
 
 test-python: $(VENV)/muser-test
-	$(BIN)/python -m pytest $(ARGS)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(ARGS)
 
 types: $(VENV)/muser-test
 	$(BIN)/python -m mypy

@@ -127,18 +127,17 @@ class Lines:
 
 
 class Panes:
-    HEIGHT = 4
-
     def __init__(self, stories: list[Story]) -> None:
         self.stories = stories
         self.drawn = 0
 
     def update(self) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        columns, lines = shutil.get_terminal_size()
+        width, height = columns - 1, max(1, min(4, (lines - 2) // len(self.stories) - 1))
         rows = []
         for n, story in enumerate(self.stories, 1):
-            tail = wrapped(story.text, width)[-self.HEIGHT :]
-            rows += [f"\x1b[1m{n}: {story.title[: width - 3]}\x1b[0m", *tail, *[""] * (self.HEIGHT - len(tail))]
+            tail = wrapped(story.text, width)[-height:]
+            rows += [f"\x1b[1m{n}: {story.title[: width - 3]}\x1b[0m", *tail, *[""] * (height - len(tail))]
         self.redraw(rows)
 
     def finish(self) -> None:

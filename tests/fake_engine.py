@@ -63,7 +63,8 @@ class _Slot:
 
 class FakeEngine:
     """``delay``: seconds of every prefill chunk and step. ``next_token(tokens)``: the certain next token (None:
-    random letters). ``fail(operation, slot, tokens)`` may raise, before anything is installed."""
+    random letters). ``fail(operation, slot, tokens)`` may raise, before anything is installed. ``spoil(logits,
+    tokens)`` may change a row of logits before it is kept."""
 
     architecture = "fake"
     device_name = "fake"
@@ -78,10 +79,11 @@ class FakeEngine:
         chunk: int = 64,
         next_token: Callable[[list[int]], int] | None = None,
         fail: Callable[[str, int, list[int]], None] | None = None,
+        spoil: Callable[[np.ndarray, list[int]], None] | None = None,
     ) -> None:
         self.slots, self.context, self.vocab = slots, context, VOCAB
         self.delay, self.chunk = delay, chunk
-        self.next_token, self.fail = next_token, fail
+        self.next_token, self.fail, self.spoil = next_token, fail, spoil
         self.cause: str | None = None
         self.log: list[tuple[Any, ...]] = []
         self.steps = 0
@@ -213,6 +215,8 @@ class FakeEngine:
         else:
             seed = hash(tuple(tokens)) & 0xFFFFFFFF
             logits[97:123] = np.random.default_rng(seed).standard_normal(26)
+        if self.spoil is not None:
+            self.spoil(logits, tokens)
         logits.flags.writeable = False
         return logits
 

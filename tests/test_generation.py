@@ -399,6 +399,22 @@ def test_a_failed_generation_harms_nobody_and_leaves_nothing():
         assert session.position == 0 and session.logits is None
 
 
+def test_logits_that_cannot_be_sampled_fail_their_own_generation_only():
+    def spoil(logits, tokens):
+        if tokens[1] == ord("!") and len(tokens) > 5:
+            logits[3] = np.nan
+
+    model = fake_model(delay=0.0002, spoil=spoil)
+    alone = model.generate("fine", max_tokens=60, seed=2).tokens
+    with ThreadPoolExecutor(4) as pool:
+        good = [pool.submit(model.generate, "fine", max_tokens=60, seed=2) for _ in range(3)]
+        with pytest.raises(ParameterError, match=r"logits\[3\] is NaN"):
+            pool.submit(model.generate, "!", max_tokens=60, seed=2).result()
+        assert [g.result().tokens for g in good] == [alone] * 3
+    assert free_slots(model) == 4
+    assert model.health().ok
+
+
 def test_a_stream_that_failed_has_no_completion():
     def fail(operation, slot, tokens):
         if operation == "decode":
