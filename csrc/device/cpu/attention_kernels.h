@@ -202,7 +202,7 @@ template <class T> class Segment {
                 }
             const int position = (first_tile + t) * 16;
             for (int i = 0, q; i < n_; i += q) {
-                q = even_part(n_ - i, kBlockQueries);
+                q = block_of(n_ - i);
                 if (last_[(i + q - 1) / task_.n_heads] < position || first_[i / task_.n_heads] >= position + n * 16)
                     continue; // nobody of this block sees these tiles
                 float *to = row_of(i) + position;
@@ -228,8 +228,9 @@ template <class T> class Segment {
         for (int i = 0; i < n_; ++i)
             for (size_t d = 0; d < width; d += 16)
                 store(task_.results[i].out + d, set1(0.0f));
-        // Rows of a chunk are contiguous, also in a ring: its seam is at a multiple of the chunk.
-        const int chunk_keys = converts() ? kValueChunk : kRingMultiple;
+        // Rows of a chunk are contiguous (it never straddles a block), and it stays in the first-level cache while
+        // every query and column passes over it.
+        const int chunk_keys = converts() || width > 128 ? kValueChunk : width > 64 ? 2 * kValueChunk : 4 * kValueChunk;
         for (int c = lo_ & ~(chunk_keys - 1); c <= hi_; c += chunk_keys) {
             const int from = larger(c, lo_), to = smaller(c + chunk_keys - 1, hi_);
             const int tile = smaller(from / 16 + ahead_tiles(), hi_ / 16); // of the segment
@@ -248,7 +249,7 @@ template <class T> class Segment {
     // one step together only where all of its queries see the same of these keys.
     template <class U> void chunk(int from, int to, const U *rows, size_t ahead) {
         for (int i = 0, q; i < n_; i += q) {
-            q = even_part(n_ - i, kBlockQueries);
+            q = block_of(n_ - i);
             const int head = i / task_.n_heads, tail = (i + q - 1) / task_.n_heads;
             const bool same = larger(first_[head], from) == larger(first_[tail], from) &&
                               smaller(last_[head], to) == smaller(last_[tail], to);

@@ -1,5 +1,7 @@
-// Sizes and places the planes: keys, then values, each starting on a cache line.
+// Sizes and places the planes.
 #include "device/cpu/kv_planes.h"
+
+#include <map>
 
 #include "core/error.h"
 #include "device/cpu/attention.h"
@@ -8,49 +10,62 @@ namespace muser::cpu {
 
 namespace {
 
-constexpr uint64_t kLine = 64;
+uint32_t value_width(const PlaneSpec &spec) { return (spec.head_dim + 15) / 16 * 16; }
+uint64_t blocks(const PlaneSpec &spec) { return (uint64_t{spec.rows} + kBlockKeys - 1) / kBlockKeys; }
+uint64_t block_bytes(const PlaneSpec &spec) {
+    const uint64_t element = spec.type == KvType::f16 ? 2 : 4;
+    return uint64_t{kBlockKeys} * spec.n_kv_heads * (uint64_t{spec.head_dim} + value_width(spec)) * element;
+}
 
-uint64_t round_up(uint64_t n, uint64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-struct Layout {
-    uint32_t rows, value_width;
-    uint64_t key_bytes, value_bytes;
-};
-
-Layout layout_of(const PlaneSpec &spec) {
+void check(const PlaneSpec &spec) {
     if (spec.head_dim == 0 || spec.head_dim % 8 != 0 || spec.head_dim > kMaxHeadDim)
         throw parameter_error("head_dim", "must be a multiple of 8 in 8..512", spec.head_dim);
     if (spec.n_kv_heads == 0)
         throw parameter_error("n_kv_heads", "must be at least 1", spec.n_kv_heads);
     if (spec.rows == 0)
         throw parameter_error("plane rows", "must be at least 1", spec.rows);
-    if (spec.ring && spec.rows % kRingMultiple != 0)
+    if (spec.ring && spec.rows % kBlockKeys != 0)
         throw parameter_error("ring rows", "must be a multiple of 64", spec.rows);
-    const uint64_t element = spec.type == KvType::f16 ? 2 : 4;
-    const uint64_t rows = round_up(spec.rows, kTileKeys), width = round_up(spec.head_dim, 16);
-    return {static_cast<uint32_t>(rows), static_cast<uint32_t>(width),
-            round_up(rows * spec.n_kv_heads * spec.head_dim * element, kLine),
-            round_up(rows * spec.n_kv_heads * width * element, kLine)};
+}
+
+struct Group { // planes of equally many blocks
+    uint64_t block_bytes = 0;
+    uint64_t start = 0;
+};
+
+struct Layout {
+    std::map<uint64_t, Group> groups; // by number of blocks
+    std::vector<uint64_t> offsets;    // of each plane in its group's block
+    uint64_t bytes = 0;
+};
+
+Layout lay_out(std::span<const PlaneSpec> planes) {
+    Layout layout;
+    for (const PlaneSpec &spec : planes) {
+        check(spec);
+        Group &group = layout.groups[blocks(spec)];
+        layout.offsets.push_back(group.block_bytes);
+        group.block_bytes += block_bytes(spec);
+    }
+    for (auto &[n_blocks, group] : layout.groups) {
+        group.start = layout.bytes;
+        layout.bytes += n_blocks * group.block_bytes;
+    }
+    return layout;
 }
 
 } // namespace
 
-uint64_t KvPlanes::bytes(std::span<const PlaneSpec> planes) {
-    uint64_t total = 0;
-    for (const PlaneSpec &spec : planes) {
-        const Layout layout = layout_of(spec);
-        total += layout.key_bytes + layout.value_bytes;
-    }
-    return round_to_pages(total);
-}
+uint64_t KvPlanes::bytes(std::span<const PlaneSpec> planes) { return round_to_pages(lay_out(planes).bytes); }
 
-KvPlanes::KvPlanes(std::span<const PlaneSpec> planes) : buffer_(bytes(planes)) {
-    std::byte *next = buffer_.data();
-    for (const PlaneSpec &spec : planes) {
-        const Layout layout = layout_of(spec);
-        views_.push_back({next, next + layout.key_bytes, layout.rows, spec.n_kv_heads, spec.head_dim, layout.value_width,
+KvPlanes::KvPlanes(std::span<const PlaneSpec> planes) : buffer_(bytes(planes), PageBuffer::Pages::large_where_possible) {
+    const Layout layout = lay_out(planes);
+    for (size_t i = 0; i < planes.size(); ++i) {
+        const PlaneSpec &spec = planes[i];
+        const Group &group = layout.groups.at(blocks(spec));
+        views_.push_back({buffer_.data() + group.start + layout.offsets[i], group.block_bytes,
+                          static_cast<uint32_t>(blocks(spec) * kBlockKeys), spec.n_kv_heads, spec.head_dim, value_width(spec),
                           spec.type});
-        next += layout.key_bytes + layout.value_bytes;
     }
 }
 

@@ -1,4 +1,6 @@
 // The CPU device's KvStore: every plane of one session in one lazily committed allocation.
+// Planes of equally many rows (all growing ones; all rings) interleave block by block: positions come in order, so
+// memory is touched from front to back, and large pages cost at most one of them beyond what is used.
 #pragma once
 
 #include <span>
@@ -12,8 +14,8 @@ namespace muser::cpu {
 
 class KvPlanes final : public KvStore {
   public:
-    // Rows are rounded up to a multiple of 16. Throws Error{parameter} for a ring whose rows are not a
-    // multiple of 64, a head_dim that is not a multiple of 8 up to 512, or an empty dimension.
+    // Rows are rounded up to whole blocks of 64. Throws Error{parameter} for a ring whose rows are not whole
+    // blocks, a head_dim that is not a multiple of 8 up to 512, or an empty dimension.
     explicit KvPlanes(std::span<const PlaneSpec> planes);
 
     static uint64_t bytes(std::span<const PlaneSpec> planes);

@@ -12,7 +12,7 @@ uint64_t round_to_pages(uint64_t bytes);
 
 class PageBuffer {
   public:
-    // Large pages suit memory that will be written whole: they are committed whole.
+    // Large pages are committed whole: for memory that is written whole, or from front to back.
     enum class Pages { small, large_where_possible };
 
     PageBuffer() = default;

@@ -1,8 +1,10 @@
 // One layer's keys and values of one session, as the kernels see them.
-// Keys: [kv head][tile of 16 positions][head_dim][16], so that one vector lane is one key and a score is a
-// chain over head_dim with a broadcast query. Values: [kv head][position][head_dim padded to 16]. A head's keys
-// are one stream and its values another: the hardware prefetcher follows them (heads inside positions ran at a third of the speed).
-// A position p lives in row p % rows; rows is a multiple of 16, so tiles are aligned to absolute positions.
+//
+// Positions come in blocks of 64. In a block each kv head has its keys, as four tiles [head_dim][16 positions],
+// and then its values [64][head_dim padded to 16]. A vector lane of a tile is one key, so that a score is a chain
+// over head_dim with a broadcast query. A head's part of a block is contiguous, for the hardware prefetch; the
+// blocks of all layers of a session interleave (kv_planes.h), so that its memory grows at one end.
+// A position p lives in row p % rows; rows is a multiple of 64.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +15,11 @@
 namespace muser::cpu {
 
 inline constexpr uint32_t kTileKeys = 16;
-inline constexpr uint32_t kRingMultiple = 64; // of a ring's rows: key tiles and value chunks never straddle its seam
+inline constexpr uint32_t kBlockKeys = 64;
 
 struct PlaneView {
-    std::byte *keys;
-    std::byte *values;
+    std::byte *data;    // of this layer in the first block
+    size_t block_bytes; // from block to block
     uint32_t rows;
     uint32_t n_kv_heads;
     uint32_t head_dim;
@@ -25,11 +27,17 @@ struct PlaneView {
     KvType type;
 
     template <class T> inline __attribute__((always_inline)) T *key_tile(uint32_t position, uint32_t head) const {
-        const size_t tile = size_t{head} * (rows / kTileKeys) + position % rows / kTileKeys;
-        return reinterpret_cast<T *>(keys) + tile * head_dim * kTileKeys;
+        const uint32_t row = position % rows;
+        return head_block<T>(row / kBlockKeys, head) + size_t{row % kBlockKeys / kTileKeys} * kTileKeys * head_dim;
     }
     template <class T> inline __attribute__((always_inline)) T *value_row(uint32_t position, uint32_t head) const {
-        return reinterpret_cast<T *>(values) + (size_t{head} * rows + position % rows) * value_width;
+        const uint32_t row = position % rows;
+        return head_block<T>(row / kBlockKeys, head) + size_t{kBlockKeys} * head_dim + size_t{row % kBlockKeys} * value_width;
+    }
+
+  private:
+    template <class T> inline __attribute__((always_inline)) T *head_block(uint32_t block, uint32_t head) const {
+        return reinterpret_cast<T *>(data + block * block_bytes) + size_t{head} * kBlockKeys * (head_dim + value_width);
     }
 };
 

@@ -78,8 +78,10 @@ inline Register fill_register(float x) { return _mm256_set1_ps(x); }
 inline Register multiply(Register a, Register b) { return _mm256_mul_ps(a, b); }
 inline Register multiply_add(Register a, Register b, Register c) { return _mm256_fmadd_ps(a, b, c); }
 
-// Twelve accumulators (3 x 2 vectors, 2 x 3 or 1 x 6), three broadcasts and one operand fill the sixteen registers.
-constexpr int kBlockQueries = 3;
+// Twelve accumulators (3 queries x 2 vectors, 2 x 3 or 1 x 6), three broadcasts and one operand fill the sixteen
+// registers; 4 x 1 has eight accumulators, just enough chains for two ports of four cycles.
+constexpr int kBlockQueries = 4; // blocks of three, or a last one of four
+inline int block_of(int queries) { return queries == 4 ? 4 : queries < 3 ? queries : 3; }
 constexpr int block_vectors(int queries) { return 6 / queries; }
 
 } // namespace

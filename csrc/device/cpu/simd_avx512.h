@@ -74,6 +74,7 @@ inline Register multiply_add(Register a, Register b, Register c) { return _mm512
 
 // At least eight independent chains hide the latency of two FMA ports.
 constexpr int kBlockQueries = 4;
+inline int block_of(int queries) { return queries < 4 ? queries : 4; }
 constexpr int block_vectors(int queries) { return queries == 1 ? 8 : 4; }
 
 } // namespace

@@ -96,7 +96,8 @@ inline Register multiply(Register a, Register b) { return vmulq_f32(a, b); }
 inline Register multiply_add(Register a, Register b, Register c) { return vfmaq_f32(c, a, b); }
 
 // Twenty-four accumulators (3 x 2 vectors of four registers, ...) leave eight of the thirty-two for operands.
-constexpr int kBlockQueries = 3;
+constexpr int kBlockQueries = 4; // blocks of three, or a last one of four
+inline int block_of(int queries) { return queries == 4 ? 4 : queries < 3 ? queries : 3; }
 constexpr int block_vectors(int queries) { return 6 / queries; }
 
 } // namespace

@@ -125,8 +125,9 @@ inline Register fill_register(float x) { return set1(x); }
 inline Register multiply(Register a, Register b) { return a * b; }
 inline Register multiply_add(Register a, Register b, Register c) { return fma(a, b, c); }
 
-constexpr int kBlockQueries = 2;                        // most query vectors of one block
-constexpr int block_vectors(int) { return 1; } // most 16-wide vectors beside so many
+constexpr int kBlockQueries = 2;                             // most query vectors of one block
+inline int block_of(int queries) { return queries < 2 ? queries : 2; } // of so many left, how many to take now
+constexpr int block_vectors(int) { return 1; }               // most 16-wide vectors beside so many queries
 
 } // namespace
 } // namespace muser::cpu::portable
