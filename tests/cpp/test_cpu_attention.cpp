@@ -255,8 +255,8 @@ TEST_CASE("rows of several sessions in one pass give the bits they give alone") 
         }
 }
 
-TEST_CASE("a deep context shared among threads in several waves gives the bits of one thread") {
-    const Script script({2, 1, 8}, 5200, 11);
+TEST_CASE("a deep context shared among threads gives the bits of one thread") {
+    const Script script({16, 1, 8}, 5200, 11);
     const Floats expected = Bench(script, 1, 512).prefill(512, 0, KvType::f16);
     const size_t width = script.shape.queries();
     Bench bench(script, 5, 512);
@@ -268,7 +268,7 @@ TEST_CASE("a deep context shared among threads in several waves gives the bits o
             rows.push_back({kv.get(), i, i});
         bench.pass(rows, 0);
     }
-    for (int n : {1, 4, 16}) { // 16 rows of 21 segments need several waves
+    for (int n : {1, 4, 16}) { // merged by every thread; shared by heads; in several waves
         rows.clear();
         for (int i = 5184; i < 5184 + n; ++i)
             rows.push_back({kv.get(), i, i});

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "device/cpu/kv_planes.h"
 
 namespace muser::cpu {
@@ -12,23 +11,18 @@ namespace {
 
 constexpr int kMaxSplitRows = 16; // more rows than this are work enough without cutting their contexts
 constexpr int kItemsPerThread = 4; // that even out different lengths
+constexpr size_t kMergedAtOnce = 16384; // floats of partial states that one thread merges in about a microsecond
 
 int64_t segment_of(int64_t position) { return position / kSegmentKeys; }
 
 } // namespace
 
-void AttentionPlanner::begin(std::span<const Row> rows, const Workspace &workspace) {
-    rows_ = rows;
-    workspace_ = &workspace;
-    blocks_.clear();
-}
-
 PositionRange AttentionPlanner::visible(const Job &job, int row) const {
-    return visible_keys(rows_[row].position, job.spec.window);
+    return visible_keys(state_.rows[row].position, job.spec.window);
 }
 
-float *AttentionPlanner::output(const Job &job, int row, int head) const {
-    return workspace_->row(Act::attention, row) + size_t(head) * job.spec.head_dim;
+float *AttentionPlanner::output(const Job &job, int row, int head, int thread) const {
+    return state_.act(Act::attention, row, thread) + size_t(head) * job.spec.head_dim;
 }
 
 AttentionPlanner::Job AttentionPlanner::make_job(const AttentionSpec &spec) {
@@ -44,10 +38,10 @@ AttentionPlanner::Job AttentionPlanner::make_job(const AttentionSpec &spec) {
 
 void AttentionPlanner::cut_blocks(Job &job, int task_rows) {
     job.first_block = blocks_.size();
-    const int n = static_cast<int>(rows_.size());
+    const int n = state_.n_rows();
     for (int first = 0; first < n;) {
         int end = first + 1;
-        while (end < n && end - first < task_rows && rows_[end].kv == rows_[first].kv)
+        while (end < n && end - first < task_rows && state_.rows[end].kv == state_.rows[first].kv)
             ++end;
         blocks_.push_back({first, end - first, segment_of(visible(job, first).first), segment_of(visible(job, end - 1).last)});
         first = end;
@@ -67,37 +61,63 @@ int AttentionPlanner::wave_items(const Job &job, Wave wave) const {
     return segments * static_cast<int>(job.spec.n_kv_heads) * job.head_groups;
 }
 
-void AttentionPlanner::record(const AttentionSpec &spec, Pass &pass) {
+void AttentionPlanner::record(const AttentionSpec &spec) {
     const Job job = make_job(spec);
     const int tasks = job.n_blocks * static_cast<int>(spec.n_kv_heads) * job.head_groups;
-    const int rows = static_cast<int>(rows_.size());
     int most_segments = 0;
     for (int b = 0; b < job.n_blocks; ++b)
         most_segments = std::max(most_segments, segments_in(blocks_[job.first_block + b], {0, INT32_MAX}));
 
-    if (rows > kMaxSplitRows || most_segments == 1 || tasks >= kItemsPerThread * pass.threads()) {
-        pass.add(tasks, 1, [this, job](int first, int last, int thread) {
+    const bool enough = most_segments == 1 || tasks >= kItemsPerThread * pass_.threads();
+    if (!state_.few() && (state_.n_rows() > kMaxSplitRows || enough))
+        pass_.add(tasks, 1, [this, job](int first, int last, int thread) {
             for (int i = first; i < last; ++i)
                 whole(job, i, thread);
         });
-        return;
-    }
+    else
+        record_partial(job, most_segments);
+}
+
+// Each (block, kv head, segment) is an item of its own, and the partial states are merged afterwards, row by row
+// (where that is little work, with what follows) or, in between waves, shared out by heads.
+void AttentionPlanner::record_partial(const Job &job, int most_segments) {
+    const int rows = state_.n_rows(), heads = static_cast<int>(job.spec.n_heads);
     // The first `rows` slots hold each row's merged state, the others one wave of partial states.
-    const size_t slot_floats = size_t{spec.n_heads} * (job.value_width + 2);
-    const int slots = static_cast<int>(workspace_->partial_floats() / slot_floats);
+    const size_t slot_floats = size_t{job.spec.n_heads} * (job.value_width + 2);
+    const int slots = static_cast<int>(state_.workspace.partial_floats() / slot_floats);
     const int per_wave = (slots - rows) / rows;
+    const size_t merged_floats = slot_floats * static_cast<size_t>(rows) * static_cast<size_t>(most_segments);
+    pass_.flush_everywhere(); // of an attention right before this one, whose states these would overwrite
+    const bool at_once = most_segments <= per_wave && merged_floats <= kMergedAtOnce;
     for (int first = 0; first < most_segments; first += per_wave) {
         const Wave wave{first, std::min(per_wave, most_segments - first)};
-        pass.add(wave_items(job, wave), 1, [this, job, wave](int begin, int end, int thread) {
+        pass_.add(wave_items(job, wave), 1, [this, job, wave](int begin, int end, int thread) {
             for (int i = begin; i < end; ++i)
                 partial(job, wave, i, thread);
         });
-        const bool last = first + per_wave >= most_segments;
-        pass.add_rows(rows, [this, job, wave, last](int begin, int end, int) {
-            for (int row = begin; row < end; ++row)
-                merge_row(job, wave, row, last);
-        });
+        if (!at_once)
+            pass_.add(rows * heads, heads / job.task_heads, [this, job, wave, heads](int begin, int end, int) {
+                for (int i = begin; i < end; ++i)
+                    merge(job, wave, i / heads, i % heads, slot(job, i / heads, i % heads));
+            });
     }
+    const Wave only{0, at_once ? most_segments : 0};
+    const auto finish = [this, job, only, heads](int begin, int end, int thread) {
+        const ThreadScratch &s = state_.workspace.scratch(thread);
+        for (int row = begin; row < end; ++row)
+            for (int head = 0; head < heads; ++head) {
+                SoftmaxState merged{s.merged_max, s.merged_sum, s.merged_out};
+                if (only.count > 0)
+                    merge(job, only, row, head, merged);
+                else
+                    merged = slot(job, row, head);
+                ops_.finish_attention(merged, output(job, row, head, thread), job.spec.head_dim);
+            }
+    };
+    if (state_.few())
+        pass_.add_everywhere(rows, finish);
+    else
+        pass_.add_rows(rows, finish);
 }
 
 // The rows of the block that see something of the segment are consecutive; false where there are none.
@@ -106,11 +126,11 @@ bool AttentionPlanner::fill(SegmentTask &task, const Job &job, const Block &bloc
     const int heads = static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads);
     const int first_head = kv_head * heads + group * job.task_heads;
     const int64_t base = segment * kSegmentKeys;
-    task.plane = static_cast<const KvPlanes *>(rows_[block.first_row].kv)->plane(job.spec.plane);
+    task.plane = static_cast<const KvPlanes *>(state_.rows[block.first_row].kv)->plane(job.spec.plane);
     task.kv_head = static_cast<uint32_t>(kv_head);
     task.segment = segment;
     task.scale = job.spec.scale;
-    task.scratch = workspace_->scratch(thread).attention;
+    task.scratch = state_.workspace.scratch(thread).attention;
     task.n_heads = std::min(job.task_heads, heads - group * job.task_heads);
     task.n_rows = 0;
     for (int r = 0; r < block.n_rows; ++r) {
@@ -121,7 +141,7 @@ bool AttentionPlanner::fill(SegmentTask &task, const Job &job, const Block &bloc
         if (task.n_rows == 0)
             first_active = r;
         task.ranges[task.n_rows] = seen;
-        const float *query = workspace_->row(Act::query, block.first_row + r) + size_t(first_head) * job.spec.head_dim;
+        const float *query = state_.workspace.row(Act::query, block.first_row + r) + size_t(first_head) * job.spec.head_dim;
         for (int h = 0; h < task.n_heads; ++h)
             task.queries[task.n_rows * task.n_heads + h] = query + size_t(h) * job.spec.head_dim;
         ++task.n_rows;
@@ -135,7 +155,7 @@ void AttentionPlanner::whole(const Job &job, int item, int thread) const {
     // Later rows see more: handed out first, so that the threads end together.
     const Block &block = blocks_[job.first_block + job.n_blocks - 1 - item / per_block];
     const int kv_head = item % per_block / job.head_groups, group = item % job.head_groups;
-    const ThreadScratch &s = workspace_->scratch(thread);
+    const ThreadScratch &s = state_.workspace.scratch(thread);
     const auto state = [&](float *out, float *max, float *sum, int v) {
         return SoftmaxState{max + v, sum + v, out + size_t(v) * job.value_width};
     };
@@ -160,18 +180,18 @@ void AttentionPlanner::whole(const Job &job, int item, int thread) const {
     const int first_head = kv_head * static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads) + group * job.task_heads;
     for (int v = 0; v < block.n_rows * task.n_heads; ++v)
         ops_.finish_attention(state(s.merged_out, s.merged_max, s.merged_sum, v),
-                              output(job, block.first_row + v / task.n_heads, first_head + v % task.n_heads),
+                              output(job, block.first_row + v / task.n_heads, first_head + v % task.n_heads, thread),
                               job.spec.head_dim);
 }
 
 SoftmaxState AttentionPlanner::slot(const Job &job, size_t index, int head) const {
-    float *base = workspace_->partials() + index * job.spec.n_heads * (job.value_width + 2);
+    float *base = state_.workspace.partials() + index * job.spec.n_heads * (job.value_width + 2);
     float *scalars = base + size_t{job.spec.n_heads} * job.value_width;
     return {scalars + 2 * head, scalars + 2 * head + 1, base + size_t(head) * job.value_width};
 }
 
 size_t AttentionPlanner::partial_slot(Wave wave, const Block &block, int row, int64_t segment) const {
-    return rows_.size() + size_t(row) * wave.count + (segment - block.first_segment - wave.first);
+    return state_.rows.size() + size_t(row) * wave.count + (segment - block.first_segment - wave.first);
 }
 
 void AttentionPlanner::partial(const Job &job, Wave wave, int item, int thread) const {
@@ -194,28 +214,28 @@ void AttentionPlanner::partial(const Job &job, Wave wave, int item, int thread) 
     ops_.attend_segment(task);
 }
 
-void AttentionPlanner::merge_row(const Job &job, Wave wave, int row, bool last) const {
+const AttentionPlanner::Block &AttentionPlanner::block_of(const Job &job, int row) const {
     size_t b = job.first_block;
     while (row >= blocks_[b].first_row + blocks_[b].n_rows)
         ++b;
-    const Block &block = blocks_[b];
+    return blocks_[b];
+}
+
+// One query vector's states of the wave, in ascending order, into `merged`.
+void AttentionPlanner::merge(const Job &job, Wave wave, int row, int head, SoftmaxState merged) const {
+    const Block &block = block_of(job, row);
     const PositionRange seen = visible(job, row);
     const int64_t first = segment_of(seen.first), wave_first = block.first_segment + wave.first;
     const int64_t from = std::max(first, wave_first), to = std::min(segment_of(seen.last), wave_first + wave.count - 1);
-    for (int head = 0; head < static_cast<int>(job.spec.n_heads); ++head) {
-        const SoftmaxState merged = slot(job, row, head);
-        for (int64_t segment = from; segment <= to; ++segment) {
-            const SoftmaxState part = slot(job, partial_slot(wave, block, row, segment), head);
-            if (segment == first) {
-                *merged.max = *part.max;
-                *merged.sum = *part.sum;
-                std::copy_n(part.out, job.value_width, merged.out);
-            } else {
-                ops_.merge_segment(merged, part, job.value_width);
-            }
+    for (int64_t segment = from; segment <= to; ++segment) {
+        const SoftmaxState part = slot(job, partial_slot(wave, block, row, segment), head);
+        if (segment == first) {
+            *merged.max = *part.max;
+            *merged.sum = *part.sum;
+            std::copy_n(part.out, job.value_width, merged.out);
+        } else {
+            ops_.merge_segment(merged, part, job.value_width);
         }
-        if (last)
-            ops_.finish_attention(merged, output(job, row, head), job.spec.head_dim);
     }
 }
 

@@ -8,18 +8,18 @@
 
 #include "device/cpu/ops.h"
 #include "device/cpu/pass.h"
-#include "device/cpu/workspace.h"
+#include "device/cpu/pass_state.h"
 #include "device/device.h"
 
 namespace muser::cpu {
 
 class AttentionPlanner {
   public:
-    AttentionPlanner(const OpKernels &ops) : ops_(ops) {}
+    AttentionPlanner(const OpKernels &ops, const PassState &state, Pass &pass) : ops_(ops), state_(state), pass_(pass) {}
 
-    void begin(std::span<const Row> rows, const Workspace &workspace);
+    void begin() { blocks_.clear(); }
     // Records the steps that read `query` and the planes and write `attention`.
-    void record(const AttentionSpec &spec, Pass &pass);
+    void record(const AttentionSpec &spec);
 
   private:
     struct Block { // consecutive rows of one session
@@ -37,6 +37,7 @@ class AttentionPlanner {
         int first, count;
     };
 
+    void record_partial(const Job &job, int most_segments);
     Job make_job(const AttentionSpec &spec);
     void cut_blocks(Job &job, int task_rows);
     int wave_items(const Job &job, Wave wave) const;
@@ -45,16 +46,17 @@ class AttentionPlanner {
 
     void whole(const Job &job, int item, int thread) const;
     void partial(const Job &job, Wave wave, int item, int thread) const;
-    void merge_row(const Job &job, Wave wave, int row, bool last) const;
+    void merge(const Job &job, Wave wave, int row, int head, SoftmaxState merged) const;
     bool fill(SegmentTask &task, const Job &job, const Block &block, int kv_head, int group, int64_t segment, int thread,
               int &first_active) const;
     SoftmaxState slot(const Job &job, size_t index, int head) const;
     size_t partial_slot(Wave wave, const Block &block, int row, int64_t segment) const;
-    float *output(const Job &job, int row, int head) const;
+    float *output(const Job &job, int row, int head, int thread) const;
+    const Block &block_of(const Job &job, int row) const;
 
     const OpKernels &ops_;
-    const Workspace *workspace_ = nullptr;
-    std::span<const Row> rows_;
+    const PassState &state_;
+    Pass &pass_;
     std::vector<Block> blocks_; // of all jobs of the pass
 };
 

@@ -1,62 +1,57 @@
-// Records the ops of a pass as steps (pass.h) over the workspace's buffers. Row-wise ops merge into the step
-// before them; a matrix product's input is quantized by the step that produced it.
+// Records the ops of a pass as steps (pass.h) over the workspace's buffers. Row-wise ops are recorded here; the
+// matrix products in product_pass.cpp, attention in attention_pass.cpp.
 #include "device/cpu/cpu_device.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/thread_pool.h"
 #include "device/cpu/attention_pass.h"
 #include "device/cpu/kv_planes.h"
-#include "device/cpu/matmul.h"
 #include "device/cpu/ops.h"
 #include "device/cpu/pass.h"
+#include "device/cpu/product_pass.h"
+#include "device/cpu/require.h"
 #include "device/cpu/weight.h"
-#include "device/cpu/workspace.h"
 
 namespace muser::cpu {
 
 namespace {
 
-void require(bool holds, const char *what) { // of the caller's code, never of input
-    if (!holds)
-        throw Error(ErrorCode::internal, std::string("CPU device: ") + what);
-}
-
 class CpuDevice final : public Device {
   public:
     CpuDevice(int threads, Level level)
-        : pool_(threads), pass_(pool_), ops_(op_kernels(level)), products_(matmul_kernels(level)), attention_(ops_) {}
+        : pool_(threads), pass_(pool_), ops_(op_kernels(level)), lanes_(matmul_kernels(level).lanes),
+          products_(ops_, matmul_kernels(level), state_, pass_), attention_(ops_, state_, pass_) {}
 
     DeviceInfo info() const override {
         return {"cpu", cpu_features() + ", " + std::to_string(pool_.size()) + (pool_.size() == 1 ? " thread" : " threads")};
     }
 
     uint64_t weight_bytes(const TensorView &tensor, WeightUse use) const override {
-        return CpuWeight::bytes(tensor, use, products_.lanes);
+        return CpuWeight::bytes(tensor, use, lanes_);
     }
     uint64_t kv_bytes(std::span<const PlaneSpec> planes) const override { return KvPlanes::bytes(planes); }
     uint64_t workspace_bytes(const WorkspaceSpec &spec) const override { return Workspace::bytes(spec, pool_.size()); }
 
     std::unique_ptr<Weight> load_weight(const TensorView &tensor, WeightUse use) override {
-        return std::make_unique<CpuWeight>(tensor, use, products_.lanes, pool_);
+        return std::make_unique<CpuWeight>(tensor, use, lanes_, pool_);
     }
     bool keeps_file(gguf::BlockType, WeightUse use) const override { return CpuWeight::keeps_file(use); }
     std::unique_ptr<KvStore> make_kv(std::span<const PlaneSpec> planes) override {
         return std::make_unique<KvPlanes>(planes);
     }
     void set_workspace(const WorkspaceSpec &spec) override {
-        workspace_ = Workspace(); // the old one goes before the new one comes
-        workspace_ = Workspace(spec, pool_.size());
+        state_.workspace = Workspace(); // the old one goes before the new one comes
+        state_.workspace = Workspace(spec, pool_.size());
     }
 
     void begin(std::span<const Row> rows) override;
     void embed(const Weight &table, EmbedOp op, float x) override;
     void norm(const Weight &weight, float eps) override;
-    void matmul(Act in, std::span<const Projection> projections) override;
+    void matmul(Act in, std::span<const Projection> projections) override { products_.record(in, projections); }
     void qk_norm_rope(const QkSpec &spec) override;
     void kv_store(const AttentionSpec &spec) override;
     void attention(const AttentionSpec &spec) override;
@@ -69,71 +64,60 @@ class CpuDevice final : public Device {
 
     std::span<const float> logits(size_t i) const override {
         require(i < n_logits_, "logits() of a row that head() was not given");
-        return {workspace_.logits(static_cast<int>(i)), workspace_.spec().vocab};
+        return {state_.workspace.logits(static_cast<int>(i)), state_.workspace.spec().vocab};
     }
     std::span<const float> taps(size_t i) const override {
         require(i < n_taps_, "taps() of a tap that was not made");
-        return {workspace_.taps(static_cast<int>(i)), rows_.size() * workspace_.width(Act::residual)};
+        return {state_.workspace.taps(static_cast<int>(i)), state_.rows.size() * state_.width(Act::residual)};
     }
 
   private:
-    struct Product { // one weight of a matmul, or the head
-        const PackedMatrix *matrix;
-        const float *bias;
-        float *out;
-        size_t out_stride;
-    };
-
-    int n_rows() const { return static_cast<int>(rows_.size()); }
-    float *act(Act a, int row) const { return workspace_.row(a, row); }
-    template <class F> void each_row(const F &f) { // f(row)
-        pass_.add_rows(n_rows(), [f](int first, int last, int) {
+    // f(row, thread), each row once. For rows that all threads share.
+    template <class F> void each_row(const F &f) { pass_.add_rows(state_.n_rows(), over_rows(f)); }
+    // The same for ops on the rows that threads keep for themselves when there are few (pass_state.h).
+    template <class F> void each_own_row(const F &f) {
+        if (state_.few())
+            pass_.add_everywhere(state_.n_rows(), over_rows(f));
+        else
+            each_row(f);
+    }
+    template <class F> static auto over_rows(const F &f) {
+        return [f](int first, int last, int thread) {
             for (int row = first; row < last; ++row)
-                f(row);
-        });
+                f(row, thread);
+        };
     }
-    void quantize_once(Act in);
-    void wrote(Act act) {
-        if (quantized_ == act)
-            quantized_ = Act::count;
-    }
+    float *act(Act a, int row, int thread) const { return state_.act(a, row, thread); }
+    size_t width(Act a) const { return state_.width(a); }
     int rope_table(const RopeSpec &rope);
-    int tile_grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pool_.size()) * 8)); }
 
     ThreadPool pool_;
     Pass pass_;
     const OpKernels &ops_;
-    const MatmulKernels &products_;
-    Workspace workspace_;
+    const int lanes_;
+    PassState state_;
+    ProductPlanner products_;
     AttentionPlanner attention_;
-
-    // The pass being recorded, or the one just run.
-    std::span<const Row> rows_;
-    std::vector<Product> list_;
-    std::vector<const RopeSpec *> ropes_;
-    std::vector<int32_t> head_rows_;
-    Act quantized_ = Act::count; // whose rows `quants` holds at this point of the recording
+    std::vector<const RopeSpec *> ropes_; // of the pass being recorded
     size_t n_logits_ = 0, n_taps_ = 0;
 };
 
 void CpuDevice::begin(std::span<const Row> rows) {
-    require(rows.size() <= workspace_.spec().max_rows, "more rows than the workspace has room for");
+    require(rows.size() <= state_.workspace.spec().max_rows, "more rows than the workspace has room for");
     pass_.clear();
-    list_.clear();
+    state_.begin(rows, pool_.size());
+    products_.begin();
+    attention_.begin();
     ropes_.clear();
-    head_rows_.clear();
-    quantized_ = Act::count;
     n_logits_ = n_taps_ = 0;
-    rows_ = rows;
-    attention_.begin(rows, workspace_);
 }
 
 void CpuDevice::embed(const Weight &table, EmbedOp op, float x) {
     const CpuWeight &weight = cpu_weight(table);
-    require(weight.cols == workspace_.width(Act::residual), "embedding width");
-    each_row([this, &weight, op, x](int row) {
-        float *out = act(Act::residual, row);
-        weight.row(static_cast<uint64_t>(rows_[row].token), out);
+    require(weight.cols == width(Act::residual), "embedding width");
+    each_own_row([this, &weight, op, x](int row, int thread) {
+        float *out = act(Act::residual, row, thread);
+        weight.row(static_cast<uint64_t>(state_.rows[row].token), out);
         if (op == EmbedOp::scale)
             ops_.scale(out, x, weight.cols);
         else if (op == EmbedOp::rms)
@@ -143,54 +127,10 @@ void CpuDevice::embed(const Weight &table, EmbedOp op, float x) {
 
 void CpuDevice::norm(const Weight &weight, float eps) {
     const float *w = cpu_weight(weight).vector();
-    each_row([this, w, eps](int row) {
-        ops_.rms_norm(act(Act::residual, row), w, eps, act(Act::normed, row), workspace_.width(Act::residual));
+    each_own_row([this, w, eps](int row, int thread) {
+        ops_.rms_norm(act(Act::residual, row, thread), w, eps, act(Act::normed, row, thread), width(Act::residual));
     });
-    wrote(Act::normed);
-}
-
-void CpuDevice::quantize_once(Act in) {
-    if (quantized_ == in)
-        return;
-    const uint64_t cols = workspace_.width(in);
-    const size_t record = quantized_row_bytes(cols);
-    each_row([this, in, cols, record](int row) {
-        products_.quantize_row(act(in, row), cols, workspace_.quants() + row * record);
-    });
-    quantized_ = in;
-}
-
-void CpuDevice::matmul(Act in, std::span<const Projection> projections) {
-    const size_t first_product = list_.size();
-    uint64_t tiles = 0;
-    bool quantized = false;
-    for (const Projection &p : projections) {
-        const PackedMatrix &matrix = cpu_weight(*p.weight).matrix();
-        require(matrix.cols == workspace_.width(in), "matmul input width");
-        require(matrix.rows == workspace_.width(p.out), "matmul output width");
-        list_.push_back({&matrix, p.bias ? cpu_weight(*p.bias).vector() : nullptr, act(p.out, 0), workspace_.stride(p.out)});
-        tiles += matrix.tiles();
-        quantized |= needs_quantized_rows(matrix.type);
-    }
-    if (quantized)
-        quantize_once(in);
-    for (const Projection &p : projections)
-        wrote(p.out);
-    const ActivationRows input{act(in, 0), workspace_.stride(in), workspace_.quants()};
-    const size_t n = projections.size();
-    pass_.add(static_cast<int>(tiles), tile_grain(tiles), [this, first_product, n, input](int first, int last, int) {
-        // Tiles of all projections are numbered through.
-        for (size_t i = first_product; i < first_product + n && last > 0; ++i) {
-            const Product &p = list_[i];
-            const int tiles_here = static_cast<int>(p.matrix->tiles());
-            if (first < tiles_here)
-                products_.matmul(*p.matrix, static_cast<uint64_t>(std::max(first, 0)),
-                                 static_cast<uint64_t>(std::min(last, tiles_here)), input, n_rows(), p.out, p.out_stride,
-                                 p.bias);
-            first -= tiles_here;
-            last -= tiles_here;
-        }
-    });
+    products_.wrote(Act::normed);
 }
 
 // The index of the table that holds cos and sin of every row's angles; computed beside the first step, once a
@@ -201,13 +141,13 @@ int CpuDevice::rope_table(const RopeSpec &rope) {
     if (known != ropes_.end())
         return index;
     require(index < kMaxRopes, "more rotary configurations than the workspace has room for");
-    require(rope.inv_freq.size() <= workspace_.rope_width(), "more rotary pairs than half a head");
+    require(rope.inv_freq.size() <= state_.workspace.rope_width(), "more rotary pairs than half a head");
     ropes_.push_back(&rope);
-    pass_.add_prologue(n_rows(), [this, index, &rope](int first, int last, int) {
+    pass_.add_prologue(state_.n_rows(), [this, index, &rope](int first, int last, int) {
         for (int row = first; row < last; ++row) {
-            float *cosine = workspace_.rope_cos(index, row), *sine = workspace_.rope_sin(index, row);
+            float *cosine = state_.workspace.rope_cos(index, row), *sine = state_.workspace.rope_sin(index, row);
             for (size_t k = 0; k < rope.inv_freq.size(); ++k) {
-                const float angle = static_cast<float>(rows_[row].position) * rope.inv_freq[k];
+                const float angle = static_cast<float>(state_.rows[row].position) * rope.inv_freq[k];
                 cosine[k] = static_cast<float>(std::cos(static_cast<double>(angle)));
                 sine[k] = static_cast<float>(std::sin(static_cast<double>(angle)));
             }
@@ -217,8 +157,8 @@ int CpuDevice::rope_table(const RopeSpec &rope) {
 }
 
 void CpuDevice::qk_norm_rope(const QkSpec &spec) {
-    require(spec.n_heads * spec.head_dim == workspace_.width(Act::query), "query width");
-    require(spec.n_kv_heads * spec.head_dim == workspace_.width(Act::key), "key width");
+    require(spec.n_heads * spec.head_dim == width(Act::query), "query width");
+    require(spec.n_kv_heads * spec.head_dim == width(Act::key), "key width");
     const int table = spec.rope ? rope_table(*spec.rope) : 0;
     const auto side = [&](Act which, const Weight *norm, uint32_t heads) {
         if (!norm && !spec.rope)
@@ -227,14 +167,14 @@ void CpuDevice::qk_norm_rope(const QkSpec &spec) {
         const RopeSpec *rope = spec.rope;
         const float eps = spec.norm_eps;
         const uint32_t head_dim = spec.head_dim;
-        each_row([this, which, weight, eps, heads, head_dim, rope, table](int row) {
+        each_row([this, which, weight, eps, heads, head_dim, rope, table](int row, int thread) {
+            const float *cosine = state_.workspace.rope_cos(table, row), *sine = state_.workspace.rope_sin(table, row);
             for (uint32_t head = 0; head < heads; ++head) {
-                float *x = act(which, row) + size_t{head} * head_dim;
+                float *x = act(which, row, thread) + size_t{head} * head_dim;
                 if (weight)
                     ops_.rms_norm(x, weight, eps, x, head_dim);
                 if (rope)
-                    ops_.rope(x, workspace_.rope_cos(table, row), workspace_.rope_sin(table, row), rope->inv_freq.size(),
-                              rope->pairing == RopePairing::halves);
+                    ops_.rope(x, cosine, sine, rope->inv_freq.size(), rope->pairing == RopePairing::halves);
             }
         });
     };
@@ -244,97 +184,71 @@ void CpuDevice::qk_norm_rope(const QkSpec &spec) {
 
 void CpuDevice::kv_store(const AttentionSpec &spec) {
     const uint32_t plane = spec.plane;
-    each_row([this, plane](int row) {
-        const PlaneView &view = static_cast<const KvPlanes *>(rows_[row].kv)->plane(plane);
-        ops_.store_kv(view, static_cast<uint32_t>(rows_[row].position), act(Act::key, row), act(Act::value, row));
+    each_row([this, plane](int row, int thread) {
+        const PlaneView &view = static_cast<const KvPlanes *>(state_.rows[row].kv)->plane(plane);
+        ops_.store_kv(view, static_cast<uint32_t>(state_.rows[row].position), act(Act::key, row, thread),
+                      act(Act::value, row, thread));
     });
 }
 
 void CpuDevice::attention(const AttentionSpec &spec) {
-    require(spec.n_heads * spec.head_dim == workspace_.width(Act::query), "query width");
-    attention_.record(spec, pass_);
-    wrote(Act::attention);
+    require(spec.n_heads * spec.head_dim == width(Act::query), "query width");
+    attention_.record(spec);
+    products_.wrote(Act::attention);
 }
 
 void CpuDevice::attention_gate() {
-    each_row([this](int row) {
-        ops_.gate(act(Act::attention, row), act(Act::gate, row), workspace_.width(Act::attention));
+    each_own_row([this](int row, int thread) {
+        ops_.gate(act(Act::attention, row, thread), act(Act::gate, row, thread), width(Act::attention));
     });
-    wrote(Act::attention);
+    state_.reads_everywhere(Act::gate);
+    products_.wrote(Act::attention);
 }
 
 void CpuDevice::glu(Activation activation) {
-    const auto kernel = activation == Activation::silu ? ops_.silu_glu : ops_.gelu_tanh_glu;
-    each_row([this, kernel](int row) {
-        kernel(act(Act::ffn_gate, row), act(Act::ffn_up, row), workspace_.width(Act::ffn_gate));
-    });
-    wrote(Act::ffn_gate);
+    if (!products_.join_glu(activation)) {
+        const auto kernel = activation == Activation::silu ? ops_.silu_glu : ops_.gelu_tanh_glu;
+        each_row([this, kernel](int row, int thread) {
+            kernel(act(Act::ffn_gate, row, thread), act(Act::ffn_up, row, thread), width(Act::ffn_gate));
+        });
+    }
+    products_.wrote(Act::ffn_gate);
 }
 
 void CpuDevice::residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) {
     const float *post = post_norm ? cpu_weight(*post_norm).vector() : nullptr;
     const float *next = next_norm ? cpu_weight(*next_norm).vector() : nullptr;
-    each_row([this, post, post_eps, next, next_eps](int row) {
-        const size_t width = workspace_.width(Act::residual);
-        float *x = act(Act::residual, row);
+    each_own_row([this, post, post_eps, next, next_eps](int row, int thread) {
+        const size_t n = width(Act::residual);
+        float *x = act(Act::residual, row, thread);
         if (post)
-            ops_.add_rms_norm(x, act(Act::branch, row), post, post_eps, width);
+            ops_.add_rms_norm(x, act(Act::branch, row, thread), post, post_eps, n);
         else
-            ops_.add(x, act(Act::branch, row), width);
+            ops_.add(x, act(Act::branch, row, thread), n);
         if (next)
-            ops_.rms_norm(x, next, next_eps, act(Act::normed, row), width);
+            ops_.rms_norm(x, next, next_eps, act(Act::normed, row, thread), n);
     });
-    wrote(Act::normed);
+    state_.reads_everywhere(Act::branch);
+    products_.wrote(Act::normed);
 }
 
 void CpuDevice::tap() {
-    require(n_taps_ < workspace_.spec().max_taps, "more taps than the workspace has room for");
-    float *to = workspace_.taps(static_cast<int>(n_taps_++));
-    each_row([this, to](int row) {
-        const size_t width = workspace_.width(Act::residual);
-        std::memcpy(to + row * width, act(Act::residual, row), width * sizeof(float));
+    require(n_taps_ < state_.workspace.spec().max_taps, "more taps than the workspace has room for");
+    float *to = state_.workspace.taps(static_cast<int>(n_taps_++));
+    const bool few = state_.few();
+    each_own_row([this, to, few](int row, int thread) {
+        const size_t n = width(Act::residual);
+        if (!few || thread == 0) // all threads' copies are equal
+            std::memcpy(to + size_t(row) * n, act(Act::residual, row, thread), n * sizeof(float));
     });
 }
 
 void CpuDevice::head(const HeadSpec &spec, std::span<const int32_t> rows) {
-    require(rows.size() <= workspace_.spec().max_logit_rows, "more logits than the workspace has room for");
+    require(rows.size() <= state_.workspace.spec().max_logit_rows, "more logits than the workspace has room for");
     if (rows.empty())
         return;
-    const PackedMatrix &matrix = cpu_weight(*spec.weight).matrix();
-    require(matrix.cols == workspace_.width(Act::residual) && matrix.rows == workspace_.spec().vocab, "head shape");
-    head_rows_.assign(rows.begin(), rows.end());
+    products_.head(spec, rows);
     n_logits_ = rows.size();
-    quantized_ = Act::count; // the head's own input takes the buffer
-
-    const int n = static_cast<int>(rows.size());
-    const size_t record = quantized_row_bytes(matrix.cols);
-    const bool quantized = needs_quantized_rows(matrix.type);
-    const float *norm = cpu_weight(*spec.norm).vector();
-    const float eps = spec.norm_eps;
-    pass_.add(n, 1, [this, norm, eps, quantized, record](int first, int last, int) {
-        const size_t width = workspace_.width(Act::residual);
-        for (int i = first; i < last; ++i) {
-            ops_.rms_norm(act(Act::residual, head_rows_[i]), norm, eps, workspace_.head_input(i), width);
-            if (quantized)
-                products_.quantize_row(workspace_.head_input(i), width, workspace_.quants() + i * record);
-        }
-    });
-
-    const float *bias = spec.bias ? cpu_weight(*spec.bias).vector() : nullptr;
-    const float scale = spec.logit_scale, cap = spec.softcap;
-    pass_.add(static_cast<int>(matrix.tiles()), tile_grain(matrix.tiles()),
-              [this, &matrix, bias, scale, cap, n](int first, int last, int) {
-                  const ActivationRows input{workspace_.head_input(0), workspace_.stride(Act::residual), workspace_.quants()};
-                  products_.matmul(matrix, static_cast<uint64_t>(first), static_cast<uint64_t>(last), input, n,
-                                   workspace_.logits(0), workspace_.logits_stride(), bias);
-                  const size_t from = size_t(first) * matrix.lanes, to = std::min<size_t>(size_t(last) * matrix.lanes, matrix.rows);
-                  for (int i = 0; i < n; ++i) {
-                      if (scale != 1.0f)
-                          ops_.scale(workspace_.logits(i) + from, scale, to - from);
-                      if (cap != 0.0f)
-                          ops_.softcap(workspace_.logits(i) + from, cap, to - from);
-                  }
-              });
 }
 
 void CpuDevice::commit_and_wait(Deadline deadline) { pass_.run(deadline); }

@@ -19,17 +19,22 @@ int row_grain(int rows, int threads) { return std::clamp(rows / (threads * 4), 1
 void Pass::clear() {
     tasks_.clear();
     steps_.clear();
+    everywhere_.clear();
+    taken_everywhere_ = 0;
     prologue_tasks_.clear();
     prologue_.clear();
 }
 
 void Pass::add(int items, int grain, const Task &task) {
     tasks_.push_back(task);
-    steps_.push_back({items, std::max(grain, 1), tasks_.size() - 1, 1, false});
+    steps_.push_back({items, std::max(grain, 1), taken_everywhere_, everywhere_.size() - taken_everywhere_, tasks_.size() - 1, 1,
+                      false});
+    taken_everywhere_ = everywhere_.size();
 }
 
 void Pass::add_rows(int rows, const Task &task) {
-    if (!steps_.empty() && steps_.back().row_wise && steps_.back().items == rows) {
+    const bool joins = !steps_.empty() && steps_.back().row_wise && steps_.back().items == rows;
+    if (joins && taken_everywhere_ == everywhere_.size()) {
         tasks_.push_back(task);
         ++steps_.back().n_tasks;
         return;
@@ -38,12 +43,28 @@ void Pass::add_rows(int rows, const Task &task) {
     steps_.back().row_wise = true;
 }
 
+void Pass::add_everywhere(int items, const Task &task) { everywhere_.push_back({items, task}); }
+
+void Pass::flush_everywhere() {
+    if (taken_everywhere_ < everywhere_.size())
+        add(0, 1, [](int, int, int) {});
+}
+
+void Pass::resplit_last(int items, int grain) {
+    steps_.back().items = items;
+    steps_.back().grain = std::max(grain, 1);
+}
+
 void Pass::add_prologue(int items, const Task &task) {
     prologue_tasks_.push_back(task);
-    prologue_.push_back({items, row_grain(items, threads()), prologue_tasks_.size() - 1, 1, false});
+    prologue_.push_back({items, row_grain(items, threads()), 0, 0, prologue_tasks_.size() - 1, 1, false});
 }
 
 void Pass::run_step(const Step &step, const Task *tasks, Counter &counter, int thread) const {
+    for (size_t i = 0; i < step.n_everywhere; ++i) {
+        const Everywhere &own = everywhere_[step.first_everywhere + i];
+        own.task(0, own.items, thread);
+    }
     const int turns = (step.items + step.grain - 1) / step.grain;
     const auto turn = [&](int t) {
         const int first = t * step.grain, last = std::min(first + step.grain, step.items);
@@ -70,6 +91,7 @@ void Pass::reset_counters() {
 }
 
 void Pass::run(Deadline deadline) {
+    flush_everywhere();
     reset_counters();
     // The step after which everyone leaves. Thread 0 sets it before the barrier of that very step, so all
     // threads agree: one that is late to look sees a later step at worst, and goes on to meet the others there.

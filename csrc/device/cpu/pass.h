@@ -1,6 +1,7 @@
 // A recorded pass: steps of parallel work with a barrier after each, run in one ThreadPool::run().
-// Row-wise ops that follow each other share a step: the thread that has a row takes it through all of them,
-// so they need no barrier in between.
+// Two things save barriers. Row-wise ops that follow each other share a step: the thread that has a row takes it
+// through all of them. And work so small that sharing it would cost more than doing it is done by every thread for
+// itself (on its own copies) at the beginning of the next step.
 #pragma once
 
 #include <atomic>
@@ -41,15 +42,28 @@ class Pass {
     void add(int items, int grain, const Task &task);
     // One item a row; joins the step before where that is row-wise over as many rows.
     void add_rows(int rows, const Task &task);
+    // Every thread does all items itself, before its part of the next step. Reads what earlier steps shared
+    // and what this thread's own copies hold; writes only those.
+    void add_everywhere(int items, const Task &task);
+    void flush_everywhere(); // the next step starts after every thread has done its own work
     // Runs beside the first step; its result may be used from the second step on.
     void add_prologue(int items, const Task &task);
+
+    size_t n_steps() const { return steps_.size(); }
+    void resplit_last(int items, int grain); // of the last step
+
     // Throws Error{timeout} when the deadline passes between two steps.
     void run(Deadline deadline);
     int threads() const { return pool_.size(); }
 
   private:
+    struct Everywhere {
+        int items;
+        Task task;
+    };
     struct Step {
         int items, grain;
+        size_t first_everywhere, n_everywhere;
         size_t first_task, n_tasks;
         bool row_wise;
     };
@@ -61,6 +75,8 @@ class Pass {
 
     ThreadPool &pool_;
     std::vector<Task> tasks_, prologue_tasks_;
+    std::vector<Everywhere> everywhere_;
+    size_t taken_everywhere_ = 0; // of these, by the steps so far
     std::vector<Step> steps_, prologue_;
     std::unique_ptr<Counter[]> counters_;
     size_t n_counters_ = 0;

@@ -43,9 +43,9 @@ void Workspace::carve(Carver &carver, int threads) {
         acts_[i] = carver.floats(rows * padded(spec_.widths[i]));
 
     size_t record = 0;
-    for (Act input : {Act::normed, Act::attention, Act::ffn_gate})
+    for (Act input : {Act::residual, Act::normed, Act::attention, Act::ffn_gate})
         record = std::max(record, quantized_row_bytes(width(input)));
-    quants_ = carver.bytes(std::max(rows * record, logit_rows * quantized_row_bytes(width(Act::residual))));
+    quants_ = carver.bytes(std::max(rows, logit_rows) * record);
 
     head_input_ = carver.floats(logit_rows * stride(Act::residual));
     logits_ = carver.floats(logit_rows * logits_stride());
@@ -60,7 +60,7 @@ void Workspace::carve(Carver &carver, int threads) {
     partial_floats_ = kPartialSlots * (stride(Act::query) + stride(Act::query) / 4);
     partials_ = carver.floats(partial_floats_);
 
-    scratch_.resize(static_cast<size_t>(threads));
+    scratch_.assign(static_cast<size_t>(threads), ThreadScratch{});
     for (ThreadScratch &s : scratch_) {
         s.attention.scores = carver.floats(size_t{kMaxTaskQueries} * kSegmentKeys);
         s.attention.keys = carver.floats(std::max(kGroupFloats, kMinGroupTiles * head_dim * kTileKeys));
@@ -69,6 +69,9 @@ void Workspace::carve(Carver &carver, int threads) {
             *out = carver.floats(kMaxTaskQueries * head_dim);
         for (float **scalar : {&s.segment_max, &s.segment_sum, &s.merged_max, &s.merged_sum})
             *scalar = carver.floats(kMaxTaskQueries);
+        for (Act own : {Act::residual, Act::normed, Act::attention})
+            s.acts[static_cast<size_t>(own)] = carver.floats(kFewRows * stride(own));
+        s.quants = carver.bytes(kFewRows * record);
     }
 }
 

@@ -13,12 +13,16 @@ namespace muser::cpu {
 
 inline constexpr int kMaxRopes = 2; // rotary configurations of one model (Gemma 3 has two)
 
-// What one thread works with during attention: a task's scratch, and two softmax states a query vector,
-// the segment's and the merged one.
+inline constexpr int kFewRows = 4;  // of a pass whose threads may keep rows of their own
+
+// What one thread works with. For attention: a task's scratch, and two softmax states a query vector, the
+// segment's and the merged one. In a pass of few rows: its own copies of some activations.
 struct ThreadScratch {
     AttentionScratch attention;
     float *segment_out, *merged_out;                           // [kMaxTaskQueries][value width]
     float *segment_max, *segment_sum, *merged_max, *merged_sum; // [kMaxTaskQueries]
+    float *acts[static_cast<size_t>(Act::count)];               // [kFewRows, stride]; null: always shared
+    std::byte *quants;
 };
 
 class Workspace {

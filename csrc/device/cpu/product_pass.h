@@ -1,0 +1,61 @@
+// Plans the matrix products of a pass: one pool of weight tiles for all products of an input, whose rows are
+// quantized once. A GLU right after its two products is applied to each pair of tiles while they are warm.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "device/cpu/matmul.h"
+#include "device/cpu/ops.h"
+#include "device/cpu/pass.h"
+#include "device/cpu/pass_state.h"
+
+namespace muser::cpu {
+
+class ProductPlanner {
+  public:
+    ProductPlanner(const OpKernels &ops, const MatmulKernels &kernels, PassState &state, Pass &pass)
+        : ops_(ops), kernels_(kernels), state_(state), pass_(pass) {}
+
+    void begin();
+    void record(Act in, std::span<const Projection> projections);
+    // False, and nothing recorded, unless the last step is the product of ffn_gate and ffn_up.
+    bool join_glu(Activation activation);
+    void head(const HeadSpec &spec, std::span<const int32_t> rows);
+    void wrote(Act act); // its int8 rows are out of date
+
+  private:
+    using Glu = void (*)(float *x, const float *up, size_t n);
+    struct Product {
+        const PackedMatrix *matrix;
+        const float *bias;
+        Act out;
+    };
+    struct Group { // the products of one input, in one step
+        Act in;
+        size_t first, n; // in products_
+        bool own_quants;
+        Glu glu; // set: two products, taken together tile by tile
+        size_t step; // steps of the pass after it was recorded
+    };
+
+    bool quantize(Act in);
+    void run(const Group &group, int first, int last, int thread) const;
+    void run_glu(const Group &group, int first, int last, int thread) const;
+    void multiply(const Group &group, const Product &product, int first, int last, int thread) const;
+    void run_head(const HeadSpec &spec, const PackedMatrix &matrix, bool own, int n, int first, int last, int thread) const;
+    int grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pass_.threads()) * 8)); }
+
+    const OpKernels &ops_;
+    const MatmulKernels &kernels_;
+    PassState &state_;
+    Pass &pass_;
+
+    std::vector<Product> products_;
+    std::vector<Group> groups_;
+    std::vector<int32_t> head_rows_;
+    Act quantized_ = Act::count; // whose rows the int8 buffer holds at this point of the recording
+    bool own_quants_ = false;    // and whether that is each thread's own
+};
+
+} // namespace muser::cpu
