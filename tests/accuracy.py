@@ -1,4 +1,5 @@
-"""The measures that the accuracy gates speak of, in one place: tests, recorders and docs/accuracy.md mean the same."""
+"""The measures that the accuracy gates speak of, in one place: tests, recorders and docs/accuracy.md mean
+the same."""
 
 from __future__ import annotations
 

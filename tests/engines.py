@@ -13,13 +13,24 @@ DATA = Path(__file__).parent / "data"
 SHIPPED = Path(_muser.__file__).parent / "data" / "muse-tiny-Q4_K_M.gguf"
 
 
-def open_engine(path: Path, *, slots: int = 1, context: int | None = None, kv_dtype: str = "f32",
-                threads: int = 1) -> _muser.Engine:
-    return _muser.Engine(str(path), device="cpu", slots=slots, context=context, kv_dtype=kv_dtype, threads=threads,
-                         prefill_patience=16, memory_limit=None)
+def open_engine(
+    path: Path, *, slots: int = 1, context: int | None = None, kv_dtype: str = "f32", threads: int = 1
+) -> _muser.Engine:
+    return _muser.Engine(
+        str(path),
+        device="cpu",
+        slots=slots,
+        context=context,
+        kv_dtype=kv_dtype,
+        threads=threads,
+        prefill_patience=16,
+        memory_limit=None,
+    )
 
 
-def prefill(engine: _muser.Engine, tokens: Sequence[int], *, slot: int = 0, chunk: int | None = None) -> np.ndarray:
+def prefill(
+    engine: _muser.Engine, tokens: Sequence[int], *, slot: int = 0, chunk: int | None = None
+) -> np.ndarray:
     """Appends tokens, `chunk` of them a call (all at once if None), and returns the last row's logits."""
     ids = np.asarray(tokens, dtype=np.int32)
     for start in range(0, len(ids), chunk or len(ids)):

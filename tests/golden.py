@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from engines import DATA, greedy, open_engine  # noqa: E402
+from engines import DATA, greedy, open_engine
 
 
 def main(arguments: list[str]) -> int:
@@ -23,7 +23,9 @@ def main(arguments: list[str]) -> int:
     wrong = 0
     for entry in json.loads((DATA / "golden.json").read_text())["prompts"]:
         ids = greedy(open_engine(Path(arguments[0])), entry["prompt_ids"], len(entry["greedy_ids"]))
-        same = next((i for i, (a, b) in enumerate(zip(ids, entry["greedy_ids"], strict=True)) if a != b), len(ids))
+        same = next(
+            (i for i, (a, b) in enumerate(zip(ids, entry["greedy_ids"], strict=True)) if a != b), len(ids)
+        )
         wrong += same < len(ids)
         print(f"{same:3} of {len(ids)} ids equal   {entry['greedy_text'][:80]!r}")
     print("all golden ids equal" if not wrong else f"{wrong} prompts differ")

@@ -1,8 +1,8 @@
 """The promise of the project: a row's logits are the same bytes alone and in any company.
 
-Every weight type of every family (toy models, two layers: one sliding and one full where the family slides), at group
-widths 1 to 4, every index in the group, neighbours at other positions; every prefill chunking; every thread count;
-every CPU level. Bytes are compared, so a tolerance cannot hide anything.
+Every weight type of every family (toy models, two layers: one sliding and one full where the family
+slides), at group widths 1 to 4, every index in the group, neighbours at other positions; every prefill
+chunking; every thread count; every CPU level. Bytes are compared, so a tolerance cannot hide anything.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from engines import decode, open_engine, prefill
-from muser.errors import ParameterError
 from toy import ALL_TYPES, ARCHITECTURES, write_toy
+
+from muser.errors import ParameterError
 
 WINDOW = 16
 RING = WINDOW + 512  # rows of a ring plane
@@ -53,7 +53,12 @@ def sequences(rng: np.random.Generator, lengths: list[int]) -> list[np.ndarray]:
 def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> None:
     rng = rng_of(arch, quant)
     edges = [1, WINDOW - 1, WINDOW, WINDOW + 1]
-    wrapped = [RING + int(rng.integers(0, 16)), int(rng.integers(1, 100)), int(rng.integers(RING - 4, RING + 4)), WINDOW + 1]
+    wrapped = [
+        RING + int(rng.integers(0, 16)),
+        int(rng.integers(1, 100)),
+        int(rng.integers(RING - 4, RING + 4)),
+        WINDOW + 1,
+    ]
     solo = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
     company = open_engine(toy_path(arch, quant), slots=4, context=CONTEXT, kv_dtype="f16")
     for lengths in (edges, wrapped):

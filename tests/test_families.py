@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import toy_reference
 from accuracy import relative_rms
 from engines import open_engine, stepwise
-from muser import _muser
 from toy import ALL_TYPES, ARCHITECTURES, VARIANTS, write_toy
+
+from muser import _muser
 
 LENGTH = 40  # two and a half windows
 # An int8 activation has 127 steps; these random models carry its rounding through at this size at most.

@@ -1,4 +1,5 @@
-"""The model inside the package: what it writes and how exactly, against float32 transformers on its dequantized weights."""
+"""The model inside the package: what it writes and how exactly, against float32 transformers on its
+dequantized weights."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
-
 from accuracy import relative_rms
 from engines import DATA, SHIPPED, decode, greedy, open_engine, prefill
+
 from muser import _muser
 
 RECORD = json.loads((DATA / "golden_q4_k_m.json").read_text())
@@ -22,23 +23,29 @@ def oracle() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kv_dtype", ["f32", "f16"])
-def test_logits_around_the_window_are_as_accurate_as_llama_cpp(oracle: dict[str, np.ndarray], kv_dtype: str) -> None:
+def test_logits_around_the_window_are_as_accurate_as_llama_cpp(
+    oracle: dict[str, np.ndarray], kv_dtype: str
+) -> None:
     logits, _ = _muser.testing.forward_taps(str(SHIPPED), oracle["long_ids"], kv_dtype=kv_dtype, threads=1)
     error = relative_rms(logits[oracle["long_positions"]], oracle["long_logits"])
     assert error <= LLAMA_CPP["relative_rms"]["shipped Q4_K_M"][kv_dtype]
 
 
 def test_golden_ids_and_their_leads(oracle: dict[str, np.ndarray]) -> None:
-    """At every step of the 8 golden texts the oracle's choice is ours, unless it leads the runner-up by less than the noise.
+    """At every step of the 8 golden texts the oracle's choice is ours, unless it leads the runner-up by
+    less than the noise.
 
-    The noise is measured here: the largest error of such a lead. It must not exceed llama.cpp's on the same steps.
+    The noise is measured here: the largest error of such a lead. It must not exceed llama.cpp's on the same
+    steps.
     """
     noise = LLAMA_CPP["shipped_gap_noise"]["f16"]
     errors, compared, total = [], 0, 0
     for index, entry in enumerate(RECORD["prompts"]):
         engine = open_engine(SHIPPED, kv_dtype="f16")
         logits, kept = prefill(engine, entry["prompt_ids"]), iter(oracle["logits"][index])
-        for step, (token, second, lead) in enumerate(zip(entry["greedy_ids"], entry["second_ids"], entry["gaps"], strict=True)):
+        for step, (token, second, lead) in enumerate(
+            zip(entry["greedy_ids"], entry["second_ids"], entry["gaps"], strict=True)
+        ):
             if step in RECORD["steps"]:
                 assert relative_rms(logits, next(kept)) < 0.03, (index, step)
             errors.append(float(logits[token] - logits[second]) - lead)

@@ -1,7 +1,8 @@
 """Real models against llama.cpp's record (tests/data/llama_cpp, made by tools/record_llama_cpp.py).
 
-Both engines round; the float32 oracle (transformers on the dequantized weights) says by how much each one does. The
-noise of a choice is the error of the winner's lead over the runner-up, measured over 20 prompts of 64 greedy tokens.
+Both engines round; the float32 oracle (transformers on the dequantized weights) says by how much each one
+does. The noise of a choice is the error of the winner's lead over the runner-up, measured over 20 prompts
+of 64 greedy tokens.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-
 from accuracy import log_likelihoods
 from engines import DATA, decode, open_engine, prefill
+
 from muser import _muser
 
 pytestmark = pytest.mark.real
 MODELS = ("smollm2", "gemma3-270m")
 NEAR_TIE = 3.0  # a lead below so many RMS errors of llama.cpp may fall either way
-# Rounding alone moves llama.cpp's own perplexity: its two paths differ by 0.7 % on SmolLM2, and the quantized run of
-# Gemma lies 0.9 % above the same weights in float32. So a figure agrees when it is this near to where those lie.
+# Rounding alone moves llama.cpp's own perplexity: its two paths differ by 0.7 % on SmolLM2, and the
+# quantized run of Gemma lies 0.9 % above the same weights in float32. So a figure agrees when it is this
+# near to where those lie.
 PERPLEXITY_TOLERANCE = 0.005
 
 
@@ -42,8 +44,8 @@ def real(request: pytest.FixtureRequest, real_model) -> Iterator[Real]:
 
 
 def follow(engine: _muser.Engine, prompts: list[dict]) -> list[np.ndarray]:
-    """Feeds each prompt and llama.cpp's greedy tokens after it, four sequences in one pass; a [64, 4] array each: our
-    choice, the logit of llama.cpp's choice, of its runner-up, and of ours."""
+    """Feeds each prompt and llama.cpp's greedy tokens after it, four sequences in one pass; a [64, 4] array
+    each: our choice, the logit of llama.cpp's choice, of its runner-up, and of ours."""
     seen: list[list[tuple[float, ...]]] = [[] for _ in prompts]
 
     def look(slot: int, step: int) -> None:
@@ -64,8 +66,8 @@ def follow(engine: _muser.Engine, prompts: list[dict]) -> list[np.ndarray]:
 
 
 def test_greedy_choices(real: Real) -> None:
-    """At each step after llama.cpp's own tokens we choose what it chose, near-ties aside; so free-running greedy ids agree
-    at least up to the first near-tie of each prompt."""
+    """At each step after llama.cpp's own tokens we choose what it chose, near-ties aside; so free-running
+    greedy ids agree at least up to the first near-tie of each prompt."""
     prompts = real.record["prompts"]
     seen = [rows for i in range(0, len(prompts), 4) for rows in follow(real.engine, prompts[i : i + 4])]
     theirs = np.array([p["gaps"] for p in prompts])

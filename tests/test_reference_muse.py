@@ -1,7 +1,9 @@
-"""Muse Glimmer against transformers: a random tiny model with every quirk of the architecture (tools/tiny_reference.py).
+"""Muse Glimmer against transformers: a random tiny model with every quirk of the architecture
+(tools/tiny_reference.py).
 
-float32 weights and KV must agree to 1e-4 on logits of +-6, in one pass and token by token, past the window of 16
-and past the ring of 528 rows. Other weight types are compared with the float32 logits of their dequantized weights.
+float32 weights and KV must agree to 1e-4 on logits of +-6, in one pass and token by token, past the window
+of 16 and past the ring of 528 rows. Other weight types are compared with the float32 logits of their
+dequantized weights.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import toy_reference
 from accuracy import pooled, relative_rms
 from engines import DATA, decode, greedy, open_engine, prefill, stepwise
 from gguf import GGUFValueType
-from muser import _muser
 from variants import with_metadata, with_scalar_pattern, with_weights
+
+from muser import _muser
 
 TINY = DATA / "muse-tiny-f32.gguf"
 WIDE = DATA / "muse-256-q4_k_m.gguf"
@@ -25,8 +27,9 @@ TOLERANCE = 1e-4
 LLAMA_CPP = json.loads((DATA / "llama_cpp" / "tiny.json").read_text())
 # What a 16-bit file may lose at most, whatever llama.cpp loses (docs/accuracy.md).
 CEILING = {"F16": 0.001, "BF16": 0.008}
-# For q8_0 both engines round activations to int8 in blocks of 32: the same error in expectation. The ratio of two such
-# errors scatters, over these sequences, by 0.25 % (muse-256) and 1 % (muse-tiny, which amplifies more); three times that.
+# For q8_0 both engines round activations to int8 in blocks of 32: the same error in expectation. The ratio
+# of two such errors scatters, over these sequences, by 0.25 % (muse-256) and 1 % (muse-tiny, which
+# amplifies more); three times that.
 SCATTER = {("muse-256", "Q8_0"): 0.0075, ("muse-tiny", "Q8_0"): 0.03}
 
 
@@ -39,7 +42,9 @@ def reference() -> dict[str, np.ndarray]:
 def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The float32 file with room for more rows than a ring holds."""
     target = tmp_path_factory.mktemp("long") / "muse-tiny-1024.gguf"
-    return with_metadata(TINY, target, lambda m: m.update({"muse-glimmer.context_length": (1024, GGUFValueType.UINT32, None)}))
+    return with_metadata(
+        TINY, target, lambda m: m.update({"muse-glimmer.context_length": (1024, GGUFValueType.UINT32, None)})
+    )
 
 
 def worst(actual: np.ndarray, expected: np.ndarray) -> float:
@@ -76,7 +81,9 @@ def test_greedy_ids(reference: dict[str, np.ndarray]) -> None:
     assert greedy(open_engine(TINY), reference["prompt"], 24) == reference["greedy"].tolist()
 
 
-def test_both_forms_of_the_layer_pattern_are_the_same_model(reference: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_both_forms_of_the_layer_pattern_are_the_same_model(
+    reference: dict[str, np.ndarray], tmp_path: Path
+) -> None:
     scalar = with_scalar_pattern(TINY, tmp_path / "scalar.gguf")
     flags, number = (stepwise(open_engine(path), reference["ids"]) for path in (TINY, scalar))
     assert flags.tobytes() == number.tobytes()
@@ -99,8 +106,12 @@ def test_other_weight_types_are_as_accurate_as_llama_cpp(name: str, kind: str, t
     sequences = [np.array(ids, np.int32) for ids in LLAMA_CPP["sequences"]]
     exact = [toy_reference.logits(path, ids) for ids in sequences]
     for kv_dtype, theirs in LLAMA_CPP["relative_rms"][f"{name} {kind}"].items():
-        ours = pooled([relative_rms(_muser.testing.forward_taps(str(path), ids, kv_dtype=kv_dtype, threads=1)[0], e)
-                       for ids, e in zip(sequences, exact, strict=True)])
+        ours = pooled(
+            [
+                relative_rms(_muser.testing.forward_taps(str(path), ids, kv_dtype=kv_dtype, threads=1)[0], e)
+                for ids, e in zip(sequences, exact, strict=True)
+            ]
+        )
         assert ours <= theirs * (1 + SCATTER.get((name, kind), 0.0)), kv_dtype
         if kv_dtype == "f32":
             assert ours <= CEILING.get(kind, 1.0)

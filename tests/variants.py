@@ -1,7 +1,8 @@
 """Other forms of one GGUF file, written with the gguf package: another weight type, or another metadata form.
 
-Everything is exact arithmetic on the stored bits, so the copies are the same on every machine and one stored file
-serves for all. Used by the accuracy tests and by the scripts in tools/ that record what the copies should give.
+Everything is exact arithmetic on the stored bits, so the copies are the same on every machine and one
+stored file serves for all. Used by the accuracy tests and by the scripts in tools/ that record what the
+copies should give.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def write(path: Path, metadata: Metadata, tensors: Tensors) -> None:
 
 
 def with_weights(source: Path, target: Path, kind: str) -> Path:
-    """A copy whose matrices have another type that the gguf package can write: "F32", "F16", "BF16" or "Q8_0"."""
+    """A copy whose matrices have another type that the gguf package can write: "F32", "F16", "BF16" or
+    "Q8_0"."""
     to = gguf.GGMLQuantizationType[kind]
     metadata, tensors = read(source)
     for name, (data, stored) in tensors.items():
@@ -61,7 +63,8 @@ def with_metadata(source: Path, target: Path, edit: Callable[[Metadata], None]) 
 
 
 def with_scalar_pattern(source: Path, target: Path) -> Path:
-    """A copy whose sliding_window_pattern is the number 4 instead of one flag a layer (both forms are published)."""
+    """A copy whose sliding_window_pattern is the number 4 instead of one flag a layer (both forms are
+    published)."""
 
     def edit(metadata: Metadata) -> None:
         key = "muse-glimmer.attention.sliding_window_pattern"

@@ -1,4 +1,5 @@
-"""llama.cpp through the C API that llama-cpp-python wraps: rows in, logits out, as llama-batched-bench drives it.
+"""llama.cpp through the C API that llama-cpp-python wraps: rows in, logits out, as llama-batched-bench
+drives it.
 
 Only the recorders, the accuracy comparison and tests/perf use it; llama-cpp-python is never a dependency.
 """
@@ -13,6 +14,7 @@ from types import TracebackType
 
 import llama_cpp as C
 import numpy as np
+from typing_extensions import Self
 
 KV_TYPES = {"f32": 0, "f16": 1}  # ggml type ids
 
@@ -29,8 +31,16 @@ C.llama_backend_init()
 class LlamaCpp:
     """One model and one context with `sequences` sequences."""
 
-    def __init__(self, path: str | Path, *, threads: int = 1, context: int = 2048, sequences: int = 1,
-                 kv_dtype: str = "f16", ubatch: int = 512) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        threads: int = 1,
+        context: int = 2048,
+        sequences: int = 1,
+        kv_dtype: str = "f16",
+        ubatch: int = 512,
+    ) -> None:
         self._model = C.llama_model_load_from_file(str(path).encode(), C.llama_model_default_params())
         if not self._model:
             raise RuntimeError(f"llama.cpp cannot load {path}")
@@ -58,10 +68,12 @@ class LlamaCpp:
             C.llama_model_free(self._model)
             self._context = None
 
-    def __enter__(self) -> LlamaCpp:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def clear(self) -> None:
@@ -73,7 +85,8 @@ class LlamaCpp:
             raise RuntimeError(f"llama.cpp cannot forget sequence {sequence} from {position}")
 
     def run(self, rows: Sequence[tuple[int, int, int]], *, want: str = "last") -> None:
-        """One llama_decode of (sequence, token, position) rows. want: logits of "all" rows or of the "last" of each sequence."""
+        """One llama_decode of (sequence, token, position) rows. want: logits of "all" rows or of the "last"
+        of each sequence."""
         batch = self._batch
         batch.n_tokens = len(rows)
         last = {sequence: i for i, (sequence, _, _) in enumerate(rows)}
@@ -91,7 +104,9 @@ class LlamaCpp:
     def logits(self, row: int = -1) -> np.ndarray:
         """float32 [vocab] of one row of the last run() (an index into its rows); a copy."""
         pointer = C.llama_get_logits_ith(self._context, row)
-        return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float)), (self.vocab,)).copy()
+        return np.ctypeslib.as_array(
+            ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float)), (self.vocab,)
+        ).copy()
 
     def all_logits(self, tokens: Sequence[int]) -> np.ndarray:
         """float32 [T, vocab] of one sequence in one batch, from an empty cache."""
@@ -118,7 +133,9 @@ class LlamaCpp:
         return list(out[:n])
 
 
-def quantize(source: str | Path, target: str | Path, file_type: str, *, requantize: bool = False, pure: bool = False) -> None:
+def quantize(
+    source: str | Path, target: str | Path, file_type: str, *, requantize: bool = False, pure: bool = False
+) -> None:
     """llama-quantize: file_type is the tail of an LLAMA_FTYPE_MOSTLY_ name, such as "Q4_K_M" or "Q4_0"."""
     params = C.llama_model_quantize_default_params()
     params.nthread = 1
@@ -139,4 +156,9 @@ def versions() -> dict[str, str]:
     except (OSError, StopIteration):
         pass
     features = C.llama_print_system_info().decode().strip(" |\n")
-    return {"llama_cpp_python": C.__version__, "features": features, "cpu": cpu, "machine": platform.machine()}
+    return {
+        "llama_cpp_python": C.__version__,
+        "features": features,
+        "cpu": cpu,
+        "machine": platform.machine(),
+    }

@@ -32,12 +32,13 @@ LAYER_MAP = {
     "ffn_down": ("mlp.down_proj", "plain"),
 }
 # The vision tower is not used, but the class wants one.
-NO_VISION = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, patch_size=14,
-                 pos_emb_height=4, pos_emb_width=4)
+NO_VISION = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
+             "patch_size": 14, "pos_emb_height": 4, "pos_emb_width": 4}  # fmt: skip
 
 
 def to_adjacent(w: torch.Tensor, n_heads: int) -> torch.Tensor:
-    """Rotary rows of one head from halves (k, k + h/2), as transformers keeps them, to pairs (2k, 2k + 1), as GGUF does."""
+    """Rotary rows of one head from halves (k, k + h/2), as transformers keeps them, to pairs (2k, 2k + 1),
+    as GGUF does."""
     out, cols = w.shape
     return w.reshape(n_heads, 2, out // n_heads // 2, cols).transpose(1, 2).reshape(out, cols).contiguous()
 
@@ -71,8 +72,15 @@ def text_tensors(state: dict[str, torch.Tensor], config) -> dict[str, np.ndarray
 
 
 def make_config(**text) -> MuseGlimmerConfig:
-    config = MuseGlimmerConfig(text_config=text, vision_config=NO_VISION, out_hidden_size=128, projector_hidden_size=32,
-                               image_token_id=0, video_token_id=0, tie_word_embeddings=False)
+    config = MuseGlimmerConfig(
+        text_config=text,
+        vision_config=NO_VISION,
+        out_hidden_size=128,
+        projector_hidden_size=32,
+        image_token_id=0,
+        video_token_id=0,
+        tie_word_embeddings=False,
+    )
     config._attn_implementation = "eager"
     return config
 
@@ -96,24 +104,37 @@ def load_gguf(path: Path) -> MuseGlimmerForConditionalGeneration:
 
     n_layers = key("block_count")
     pattern = key("attention.sliding_window_pattern", 4)
-    sliding = [i % pattern < pattern - 1 for i in range(n_layers)] if isinstance(pattern, int) else list(pattern)
+    sliding = (
+        [i % pattern < pattern - 1 for i in range(n_layers)] if isinstance(pattern, int) else list(pattern)
+    )
     theta = key("rope.freq_base")
     config = make_config(
-        vocab_size=tensors["token_embd.weight"].shape[0], hidden_size=key("embedding_length"),
-        intermediate_size=key("feed_forward_length"), num_hidden_layers=n_layers,
-        num_attention_heads=key("attention.head_count"), num_key_value_heads=key("attention.head_count_kv"),
-        head_dim=key("attention.key_length"), max_position_embeddings=key("context_length"),
-        sliding_window=key("attention.sliding_window"), rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
-        qk_scale_factor=float(tensors["blk.0.attn_q_norm.weight"][0]), output_multiplier=key("logit_scale"),
+        vocab_size=tensors["token_embd.weight"].shape[0],
+        hidden_size=key("embedding_length"),
+        intermediate_size=key("feed_forward_length"),
+        num_hidden_layers=n_layers,
+        num_attention_heads=key("attention.head_count"),
+        num_key_value_heads=key("attention.head_count_kv"),
+        head_dim=key("attention.key_length"),
+        max_position_embeddings=key("context_length"),
+        sliding_window=key("attention.sliding_window"),
+        rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
+        qk_scale_factor=float(tensors["blk.0.attn_q_norm.weight"][0]),
+        output_multiplier=key("logit_scale"),
         final_logit_softcapping=key("final_logit_softcapping"),
         layer_types=["sliding_attention" if s else "full_attention" for s in sliding],
         layer_rope_theta=[theta if s else 0 for s in sliding],
         rope_parameters={"rope_type": "default", "rope_theta": theta},
-        bos_token_id=meta["tokenizer.ggml.bos_token_id"], eos_token_id=meta["tokenizer.ggml.eos_token_id"],
-        pad_token_id=None)
+        bos_token_id=meta["tokenizer.ggml.bos_token_id"],
+        eos_token_id=meta["tokenizer.ggml.eos_token_id"],
+        pad_token_id=None,
+    )
     model = MuseGlimmerForConditionalGeneration(config).float().eval()
-    state = {LM + "embed_tokens.weight": tensors["token_embd.weight"], "lm_head.weight": tensors["output.weight"],
-             LM + "norm.weight": tensors["output_norm.weight"]}
+    state = {
+        LM + "embed_tokens.weight": tensors["token_embd.weight"],
+        "lm_head.weight": tensors["output.weight"],
+        LM + "norm.weight": tensors["output_norm.weight"],
+    }
     for layer in range(n_layers):
         for name, (target, kind) in LAYER_MAP.items():
             w = tensors[f"blk.{layer}.{name}.weight"]
@@ -131,12 +152,17 @@ def load_gguf(path: Path) -> MuseGlimmerForConditionalGeneration:
 
 @torch.no_grad()
 def forward(model, ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """One pass without a cache: logits [T, vocab] and residuals [n_layers + 1, T, d] (before every layer, and the last)."""
+    """One pass without a cache: logits [T, vocab] and residuals [n_layers + 1, T, d] (before every layer,
+    and the last)."""
     taken: list[torch.Tensor] = []
     text = model.model.language_model
-    hooks = [layer.register_forward_pre_hook(
-        lambda _, args, kwargs: taken.append((args[0] if args else kwargs["hidden_states"])[0].clone()), with_kwargs=True)
-        for layer in text.layers]
+    hooks = [
+        layer.register_forward_pre_hook(
+            lambda _, args, kwargs: taken.append((args[0] if args else kwargs["hidden_states"])[0].clone()),
+            with_kwargs=True,
+        )
+        for layer in text.layers
+    ]
     hooks.append(text.norm.register_forward_pre_hook(lambda _, args: taken.append(args[0][0].clone())))
     try:
         logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float()
@@ -147,9 +173,10 @@ def forward(model, ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def greedy(model, prompt: list[int], n: int) -> tuple[list[int], np.ndarray]:
-    """n greedy tokens, each from a full recompute (slow and sure), and the logits [n, vocab] that chose them."""
+    """n greedy tokens, each from a full recompute (slow and sure), and the logits [n, vocab] that chose
+    them."""
     ids, rows = list(prompt), []
     for _ in range(n):
         rows.append(forward(model, ids)[0][-1])
         ids.append(int(rows[-1].argmax()))
-    return ids[len(prompt):], np.stack(rows)
+    return ids[len(prompt) :], np.stack(rows)

@@ -1,4 +1,5 @@
-"""float32 logits of a llama or gemma3 GGUF from transformers on its dequantized weights: what both engines round away from.
+"""float32 logits of a llama or gemma3 GGUF from transformers on its dequantized weights: what both engines
+round away from.
 
 Needs torch and transformers. Used by record_llama_cpp.py to measure the noise of a quantized run.
 """
@@ -9,30 +10,49 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from muse_hf import read_gguf, to_halves
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
 
-from muse_hf import read_gguf, to_halves
-
 # gguf suffix -> transformers suffix
-COMMON = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-          "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj",
-          "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+COMMON = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
 LLAMA = COMMON | {"ffn_norm": "post_attention_layernorm"}
-GEMMA3 = COMMON | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-                   "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
-                   "post_ffw_norm": "post_feedforward_layernorm"}
+GEMMA3 = COMMON | {
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 
 
 def _llama(meta: dict, vocab: int) -> LlamaForCausalLM:
     def key(name):
         return meta[f"llama.{name}"]
 
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=vocab, hidden_size=key("embedding_length"), intermediate_size=key("feed_forward_length"),
-        num_hidden_layers=key("block_count"), num_attention_heads=key("attention.head_count"),
-        num_key_value_heads=key("attention.head_count_kv"), max_position_embeddings=key("context_length"),
-        rms_norm_eps=key("attention.layer_norm_rms_epsilon"), tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": key("rope.freq_base")}, attn_implementation="eager"))
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=vocab,
+            hidden_size=key("embedding_length"),
+            intermediate_size=key("feed_forward_length"),
+            num_hidden_layers=key("block_count"),
+            num_attention_heads=key("attention.head_count"),
+            num_key_value_heads=key("attention.head_count_kv"),
+            max_position_embeddings=key("context_length"),
+            rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
+            tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": key("rope.freq_base")},
+            attn_implementation="eager",
+        )
+    )
 
 
 def _gemma3(meta: dict, vocab: int) -> Gemma3ForCausalLM:
@@ -40,16 +60,29 @@ def _gemma3(meta: dict, vocab: int) -> Gemma3ForCausalLM:
         return meta[f"gemma3.{name}"]
 
     n = key("block_count")
-    return Gemma3ForCausalLM(Gemma3TextConfig(
-        vocab_size=vocab, hidden_size=key("embedding_length"), intermediate_size=key("feed_forward_length"),
-        num_hidden_layers=n, num_attention_heads=key("attention.head_count"),
-        num_key_value_heads=key("attention.head_count_kv"), head_dim=key("attention.key_length"),
-        max_position_embeddings=key("context_length"), rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
-        query_pre_attn_scalar=key("attention.key_length"), sliding_window=key("attention.sliding_window"),
-        layer_types=["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(n)],
-        rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": key("rope.freq_base")},
-                         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},
-        hidden_activation="gelu_pytorch_tanh", tie_word_embeddings=True, attn_implementation="eager"))
+    return Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            vocab_size=vocab,
+            hidden_size=key("embedding_length"),
+            intermediate_size=key("feed_forward_length"),
+            num_hidden_layers=n,
+            num_attention_heads=key("attention.head_count"),
+            num_key_value_heads=key("attention.head_count_kv"),
+            head_dim=key("attention.key_length"),
+            max_position_embeddings=key("context_length"),
+            rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
+            query_pre_attn_scalar=key("attention.key_length"),
+            sliding_window=key("attention.sliding_window"),
+            layer_types=["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(n)],
+            rope_parameters={
+                "full_attention": {"rope_type": "default", "rope_theta": key("rope.freq_base")},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            },
+            hidden_activation="gelu_pytorch_tanh",
+            tie_word_embeddings=True,
+            attn_implementation="eager",
+        )
+    )
 
 
 class RealOracle:
@@ -59,8 +92,11 @@ class RealOracle:
         vocab = tensors["token_embd.weight"].shape[0]
         model = {"llama": _llama, "gemma3": _gemma3}[arch](meta, vocab)
         centred = 1.0 if arch == "gemma3" else 0.0  # its converter adds 1 to every norm
-        state = {"model.embed_tokens.weight": tensors["token_embd.weight"], "lm_head.weight": tensors["token_embd.weight"],
-                 "model.norm.weight": tensors["output_norm.weight"] - centred}
+        state = {
+            "model.embed_tokens.weight": tensors["token_embd.weight"],
+            "lm_head.weight": tensors["token_embd.weight"],
+            "model.norm.weight": tensors["output_norm.weight"] - centred,
+        }
         for layer in range(meta[f"{arch}.block_count"]):
             for name, target in (GEMMA3 if arch == "gemma3" else LLAMA).items():
                 w = tensors[f"blk.{layer}.{name}.weight"]
@@ -70,12 +106,19 @@ class RealOracle:
                     heads = "attention.head_count" if name == "attn_q" else "attention.head_count_kv"
                     w = to_halves(w, meta[f"llama.{heads}"])
                 state[f"model.layers.{layer}.{target}.weight"] = w
-        assert {f"blk.{i}.{n}.weight" for i in range(meta[f"{arch}.block_count"]) for n in
-                (GEMMA3 if arch == "gemma3" else LLAMA)} | {"token_embd.weight", "output_norm.weight"} == set(tensors)
+        assert {
+            f"blk.{i}.{n}.weight"
+            for i in range(meta[f"{arch}.block_count"])
+            for n in (GEMMA3 if arch == "gemma3" else LLAMA)
+        } | {"token_embd.weight", "output_norm.weight"} == set(tensors)
         model.load_state_dict(state)
         self.model = model.float().eval()
 
     @torch.no_grad()
     def logits(self, ids: list[int], first: int = 0) -> np.ndarray:
         """float32 [T - first, vocab], rows first.. of one pass."""
-        return self.model(input_ids=torch.tensor([ids]), use_cache=False, logits_to_keep=len(ids) - first).logits[0].numpy()
+        return (
+            self.model(input_ids=torch.tensor([ids]), use_cache=False, logits_to_keep=len(ids) - first)
+            .logits[0]
+            .numpy()
+        )

@@ -3,8 +3,8 @@
     python -m tools.record_llama_cpp tiny                      # its rounding error on the files of tests/data
     python -m tools.record_llama_cpp real smollm2 MODEL.gguf   # greedy ids and perplexity of a real model
 
-Both measure the distance to float32 transformers on the same dequantized weights. Needs llama-cpp-python, torch,
-transformers. Rerun it when llama-cpp-python changes; the version and the CPU stand in every file.
+Both measure the distance to float32 transformers on the same dequantized weights. Needs llama-cpp-python,
+torch, transformers. Rerun it when llama-cpp-python changes; the version and the CPU stand in every file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tests")]
-import toy_reference  # noqa: E402
-from llama_cpp_engine import LlamaCpp, versions  # noqa: E402
-from llama_cpp_prompts import prompts  # noqa: E402
+import toy_reference
+from llama_cpp_engine import LlamaCpp, versions
+from llama_cpp_prompts import prompts
 
-from tests.accuracy import log_likelihoods, pooled, relative_rms  # noqa: E402
-from tests.variants import with_weights  # noqa: E402
+from tests.accuracy import log_likelihoods, pooled, relative_rms
+from tests.variants import with_weights
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
@@ -42,17 +42,25 @@ def record_tiny() -> None:
     rng = np.random.default_rng(13)
     sequences = [[480, *rng.integers(0, 480, LENGTH - 1).tolist()] for _ in range(SEQUENCES)]
     record: dict[str, dict[str, float]] = {}
-    for name, source in (("muse-tiny", DATA / "muse-tiny-f32.gguf"), ("muse-256", DATA / "muse-256-q4_k_m.gguf")):
+    for name, source in (
+        ("muse-tiny", DATA / "muse-tiny-f32.gguf"),
+        ("muse-256", DATA / "muse-256-q4_k_m.gguf"),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             for kind in ("F16", "BF16", "Q8_0", "Q4_K_M"):
                 if (name, kind) == ("muse-tiny", "Q4_K_M"):
                     continue  # its rows of 64 values cannot hold blocks of 256
-                path = source if kind == "Q4_K_M" else with_weights(source, Path(folder) / f"{kind}.gguf", kind)
+                path = (
+                    source if kind == "Q4_K_M" else with_weights(source, Path(folder) / f"{kind}.gguf", kind)
+                )
                 exact = [toy_reference.logits(path, ids) for ids in sequences]
                 record[f"{name} {kind}"] = {}
                 for kv_dtype in ("f32", "f16"):
                     with LlamaCpp(path, context=256, kv_dtype=kv_dtype) as model:
-                        error = [relative_rms(model.all_logits(ids), e) for ids, e in zip(sequences, exact, strict=True)]
+                        error = [
+                            relative_rms(model.all_logits(ids), e)
+                            for ids, e in zip(sequences, exact, strict=True)
+                        ]
                     record[f"{name} {kind}"][kv_dtype] = round(pooled(error), 6)
     shipped = np.load(DATA / "golden_q4_k_m.npz")
     at, gap_noise = {}, {}
@@ -78,8 +86,8 @@ def shipped_gap_noise(model: LlamaCpp) -> dict[str, float]:
 
 
 def record_greedy(model: LlamaCpp, oracle, text: str, chat: bool) -> dict:
-    """llama.cpp's greedy ids after a prompt. At each step: the runner-up, by how much the winner leads it, and by how
-    much the float32 oracle says that it should."""
+    """llama.cpp's greedy ids after a prompt. At each step: the runner-up, by how much the winner leads it,
+    and by how much the float32 oracle says that it should."""
     ids = model.tokenize(text, parse_special=chat)
     model.clear()
     model.run([(0, token, p) for p, token in enumerate(ids)])
@@ -94,8 +102,15 @@ def record_greedy(model: LlamaCpp, oracle, text: str, chat: bool) -> dict:
     exact = oracle.logits(ids + greedy[:-1], first=len(ids) - 1)
     steps = np.arange(NEW_TOKENS)
     exact_gaps = [round(float(g), 4) for g in exact[steps, greedy] - exact[steps, second]]
-    return {"text": text, "ids": ids, "greedy": greedy, "second": second, "gaps": gaps, "exact_gaps": exact_gaps,
-            "exact_argmax_differs": int((exact.argmax(1) != greedy).sum())}
+    return {
+        "text": text,
+        "ids": ids,
+        "greedy": greedy,
+        "second": second,
+        "gaps": gaps,
+        "exact_gaps": exact_gaps,
+        "exact_argmax_differs": int((exact.argmax(1) != greedy).sum()),
+    }
 
 
 def record_perplexity(model: LlamaCpp, oracle) -> dict:
@@ -103,14 +118,17 @@ def record_perplexity(model: LlamaCpp, oracle) -> dict:
     text = (DATA / "perplexity.txt").read_text()
     ids = model.tokenize(text)
     result = {"ids": ids}
-    for name, logits in (("batch", model.all_logits(ids)), ("stepwise", model.stepwise_logits(ids)), ("exact", oracle.logits(ids))):
+    for name, logits in (
+        ("batch", model.all_logits(ids)),
+        ("stepwise", model.stepwise_logits(ids)),
+        ("exact", oracle.logits(ids)),
+    ):
         result[name] = round(float(np.exp(-log_likelihoods(logits[:-1], ids[1:]).mean())), 5)
     return result
 
 
 def record_real(name: str, path: Path) -> None:
     import torch
-
     from real_oracle import RealOracle
 
     torch.set_num_threads(1)
@@ -120,16 +138,38 @@ def record_real(name: str, path: Path) -> None:
         greedy = [record_greedy(model, oracle, text, chat) for text in prompts(chat)]
         perplexity = record_perplexity(model, oracle)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    save(name, {"file": path.name, "bytes": path.stat().st_size, "sha256": digest, "perplexity": perplexity,
-                "prompts": greedy})
+    save(
+        name,
+        {
+            "file": path.name,
+            "bytes": path.stat().st_size,
+            "sha256": digest,
+            "perplexity": perplexity,
+            "prompts": greedy,
+        },
+    )
     noise = np.abs(np.concatenate([np.subtract(p["gaps"], p["exact_gaps"]) for p in greedy]))
-    print(name, {k: v for k, v in perplexity.items() if k != "ids"}, len(perplexity["ids"]), "gap noise max", noise.max(),
-          "p99", np.quantile(noise, 0.99), "rms", np.sqrt((noise**2).mean()),
-          "exact differs at", sum(p["exact_argmax_differs"] for p in greedy), "of", noise.size)
+    print(
+        name,
+        {k: v for k, v in perplexity.items() if k != "ids"},
+        len(perplexity["ids"]),
+        "gap noise max",
+        noise.max(),
+        "p99",
+        np.quantile(noise, 0.99),
+        "rms",
+        np.sqrt((noise**2).mean()),
+        "exact differs at",
+        sum(p["exact_argmax_differs"] for p in greedy),
+        "of",
+        noise.size,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("tiny")
     real = commands.add_parser("real")

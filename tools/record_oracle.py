@@ -1,9 +1,9 @@
-"""Records what transformers gives, in float32, for every file that the accuracy tests read: tests/data/*.npz, golden_q4_k_m.json.
+"""Records what transformers gives for every file that the accuracy tests read.
 
-    python -m tools.record_oracle        (from the root of the project, after tiny_reference.py made the files)
+    python -m tools.record_oracle        from the root, after tiny_reference.py made the files
 
-Quantized files are dequantized first, so a record is exact for its file and the engine's own rounding is all that differs.
-Needs torch, transformers >= 5.15 and gguf.
+Writes tests/data/*.npz and golden_q4_k_m.json. Quantized files are dequantized first, so a record is exact for
+its file and the engine's own rounding is all that differs. Needs torch, transformers >= 5.15 and gguf.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-import muse_hf  # noqa: E402
+import muse_hf
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parent.parent
@@ -32,10 +32,16 @@ def record_random_models() -> None:
     path = DATA / "muse-tiny.npz"
     tiny = {k: v for k, v in np.load(path).items() if k in ("ids", "logits", "residuals", "prompt", "greedy")}
     ring_ids = [480, *np.random.default_rng(12).integers(0, 480, 639).tolist()]
-    # In double: over 640 positions this model (scores up to 43) amplifies float32 rounding of the reference itself to 7.5e-5.
+    # In double: over 640 positions this model (scores up to 43) amplifies float32 rounding of the reference
+    # itself to 7.5e-5.
     ring_logits, _ = muse_hf.forward(muse_hf.load_gguf(DATA / "muse-tiny-f32.gguf").double(), ring_ids)
-    np.savez_compressed(path, **tiny, ring_ids=np.array(ring_ids, np.int32), ring_positions=np.array(RING_POSITIONS, np.int32),
-                        ring_logits=ring_logits[list(RING_POSITIONS)])
+    np.savez_compressed(
+        path,
+        **tiny,
+        ring_ids=np.array(ring_ids, np.int32),
+        ring_positions=np.array(RING_POSITIONS, np.int32),
+        ring_logits=ring_logits[list(RING_POSITIONS)],
+    )
 
     ids = [480, *np.random.default_rng(11).integers(0, 480, 95).tolist()]
     logits, _ = muse_hf.forward(muse_hf.load_gguf(DATA / "muse-256-q4_k_m.gguf"), ids)
@@ -43,7 +49,8 @@ def record_random_models() -> None:
 
 
 def record_shipped() -> None:
-    """Greedy ids, the runners-up and by how much they lost, and some logits of the model inside the package, for the prompts of golden.json."""
+    """Greedy ids, the runners-up and by how much they lost, and some logits of the model inside the
+    package, for the prompts of golden.json."""
     model = muse_hf.load_gguf(SHIPPED)
     prompts, kept, long_ids = [], [], []
     for entry in json.loads((DATA / "golden.json").read_text())["prompts"]:
@@ -51,17 +58,37 @@ def record_shipped() -> None:
         second = np.argsort(logits, axis=1)[:, -2]
         steps = np.arange(len(ids))
         gaps = logits[steps, ids] - logits[steps, second]
-        prompts.append({"prompt": entry["prompt"], "prompt_ids": entry["prompt_ids"], "greedy_ids": ids,
-                        "second_ids": second.tolist(), "gaps": [round(float(g), 5) for g in gaps]})
+        prompts.append(
+            {
+                "prompt": entry["prompt"],
+                "prompt_ids": entry["prompt_ids"],
+                "greedy_ids": ids,
+                "second_ids": second.tolist(),
+                "gaps": [round(float(g), 5) for g in gaps],
+            }
+        )
         kept.append(logits[list(GOLDEN_STEPS)])
         long_ids += entry["prompt_ids"] + ids
     long_logits, _ = muse_hf.forward(model, long_ids)
-    (DATA / "golden_q4_k_m.json").write_text(json.dumps(
-        {"note": "float32 in transformers on the dequantized weights of muse-tiny-Q4_K_M.gguf; greedy does not stop",
-         "steps": GOLDEN_STEPS, "prompts": prompts}, indent=1) + "\n")
+    (DATA / "golden_q4_k_m.json").write_text(
+        json.dumps(
+            {
+                "note": "float32 in transformers on the dequantized weights; greedy does not stop",
+                "steps": GOLDEN_STEPS,
+                "prompts": prompts,
+            },
+            indent=1,
+        )
+        + "\n"
+    )
     positions = np.array(LONG_POSITIONS, np.int32) % len(long_ids)
-    np.savez_compressed(DATA / "golden_q4_k_m.npz", logits=np.stack(kept), long_ids=np.array(long_ids, np.int32),
-                        long_positions=positions, long_logits=long_logits[positions])
+    np.savez_compressed(
+        DATA / "golden_q4_k_m.npz",
+        logits=np.stack(kept),
+        long_ids=np.array(long_ids, np.int32),
+        long_positions=positions,
+        long_logits=long_logits[positions],
+    )
 
 
 if __name__ == "__main__":

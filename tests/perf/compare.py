@@ -1,4 +1,5 @@
-"""Runs jobs on several sides by turns and keeps every figure: what drifts with the machine's mood drifts for both."""
+"""Runs jobs on several sides by turns and keeps every figure: what drifts with the machine's mood drifts
+for both."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+
+from typing_extensions import Self
 
 from tests.perf.jobs import Job
 
@@ -26,8 +29,10 @@ class Worker:
     def command(self, *more: str) -> list[str]:
         return [self.python, "-m", "tests.perf.worker", self.side, self.path, str(self.threads), *more]
 
-    def __enter__(self) -> Worker:
-        self.process = subprocess.Popen(self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.versions = json.loads(self.answer())
         return self
 
@@ -51,13 +56,19 @@ class Worker:
         return float(json.loads(self.answer()))
 
     def run_fresh(self, job: Job) -> float:
-        done = subprocess.run(self.command("--fresh"), input=json.dumps(asdict(job)) + "\n", stdout=subprocess.PIPE, text=True,
-                              check=True)
+        done = subprocess.run(
+            self.command("--fresh"),
+            input=json.dumps(asdict(job)) + "\n",
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         return float(json.loads(done.stdout))
 
 
 def alternate(workers: Mapping[str, Worker], job: Job, repeats: int, *, is_fresh: bool) -> Figures:
-    """One untimed round to warm up, then `repeats` rounds; every other round goes through the sides backwards."""
+    """One untimed round to warm up, then `repeats` rounds; every other round goes through the sides
+    backwards."""
     figures: Figures = {side: [] for side in workers}
     for repeat in range(-1, repeats):
         order: Iterable[str] = workers if repeat % 2 else reversed(list(workers))

@@ -2,8 +2,8 @@
 
     python -m tests.perf.cpu MODEL.gguf [MODEL.gguf ...] [--threads 2] [--repeats 7] [--json OUT.json]
 
-Run it from the root of the project on a quiet machine. Without llama-cpp-python (or with --only muser) it prints one
-column. Nothing here gates a build: see docs/performance.md for what the figures mean.
+Run it from the root of the project on a quiet machine. Without llama-cpp-python (or with --only muser) it
+prints one column. Nothing here gates a build: see docs/performance.md for what the figures mean.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def cpu_name() -> str:
 def has_llama_cpp(python: str) -> bool:
     if python == sys.executable:
         return importlib.util.find_spec("llama_cpp") is not None
-    return subprocess.run([python, "-c", "import llama_cpp"], capture_output=True).returncode == 0
+    return (
+        subprocess.run([python, "-c", "import llama_cpp"], capture_output=True, check=False).returncode == 0
+    )
 
 
 def measure(path: Path, a: argparse.Namespace) -> dict:
@@ -50,19 +52,28 @@ def measure(path: Path, a: argparse.Namespace) -> dict:
         for job in (*WARM, *FRESH):
             if wanted(job, a.jobs):
                 results.append((job, alternate(sides, job, a.repeats, is_fresh=job in FRESH)))
-                print(f"  {job.title}: " + ", ".join(f"{s} {table.with_range(f)}" for s, f in results[-1][1].items()),
-                      file=sys.stderr, flush=True)
+                figures = ", ".join(f"{side} {table.with_range(f)}" for side, f in results[-1][1].items())
+                print(f"  {job.title}: {figures}", file=sys.stderr, flush=True)
     size = weights.measure(path)
     floors = probe.measure(a.threads, size.decode_bytes)
-    print(f"\n## {path.name}\n\n{cpu_name()}, {a.threads} threads; medians (min–max) of {a.repeats} alternating runs; " +
-          ", ".join(f"{k} {v}" for w in sides.values() for k, v in w.versions.items() if k.startswith(("muser", "llama"))))
-    if floors:
-        print(f"streaming reads {floors.bytes_per_second / 1e9:.1f} GB/s over a set of {size.decode_bytes / 1e6:.0f} MB, "
-              f"int8 peak {floors.macs_per_second / 1e9:.0f} GMAC/s")
+    versions = {side: worker.versions for side, worker in sides.items()}
+    packages = [
+        f"{k} {v}" for w in versions.values() for k, v in w.items() if k.startswith(("muser", "llama"))
+    ]
+    print(f"\n## {path.name}\n\n{cpu_name()}, {a.threads} threads; {', '.join(packages)}")
+    print(
+        f"medians (min–max) of {a.repeats} alternating runs; {table.floors_line(floors, size.decode_bytes)}"
+    )
     print("\n" + table.markdown(results, floors, size.decode_bytes, size.matrix_values))
-    return {"file": path.name, "cpu": cpu_name(), "threads": a.threads, "versions": {s: w.versions for s, w in sides.items()},
-            "floors": asdict(floors) if floors else None, "weights": asdict(size),
-            "results": [{"job": asdict(job), "figures": figures} for job, figures in results]}
+    return {
+        "file": path.name,
+        "cpu": cpu_name(),
+        "threads": a.threads,
+        "versions": versions,
+        "floors": asdict(floors) if floors else None,
+        "weights": asdict(size),
+        "results": [{"job": asdict(job), "figures": figures} for job, figures in results],
+    }
 
 
 def wanted(job: Job, kinds: list[str]) -> bool:
@@ -70,13 +81,19 @@ def wanted(job: Job, kinds: list[str]) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", choices=("muser", "llama.cpp"), default=None)
-    parser.add_argument("--jobs", nargs="*", default=[], help="kinds: decode group prefill stream load memory")
-    parser.add_argument("--llama-python", default=sys.executable, help="interpreter that has llama-cpp-python")
+    parser.add_argument(
+        "--jobs", nargs="*", default=[], help="kinds: decode group prefill stream load memory"
+    )
+    parser.add_argument(
+        "--llama-python", default=sys.executable, help="interpreter that has llama-cpp-python"
+    )
     parser.add_argument("--json", type=Path, help="where to keep every figure")
     a = parser.parse_args()
     records = [measure(path, a) for path in a.models]

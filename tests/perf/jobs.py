@@ -1,4 +1,5 @@
-"""What is measured, as data: one job a line of the table. Both sides run the same jobs on the same random tokens."""
+"""What is measured, as data: one job a line of the table. Both sides run the same jobs on the same random
+tokens."""
 
 from __future__ import annotations
 

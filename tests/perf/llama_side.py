@@ -1,5 +1,5 @@
-"""The jobs on llama.cpp: its C API for raw speed (as llama-bench and llama-batched-bench use it), llama_cpp.Llama for
-what a Python user sees."""
+"""The jobs on llama.cpp: its C API for raw speed (as llama-bench and llama-batched-bench use it),
+llama_cpp.Llama for what a Python user sees."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Side:
         self.filled = depth
 
     def run(self, job: Job) -> float:
-        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream}[job.kind](job)
+        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream}[
+            job.kind
+        ](job)
 
     def decode(self, job: Job) -> float:
         self.to_depth(job.depth)
@@ -51,7 +53,9 @@ class Side:
 
     def group(self, job: Job) -> float:
         if job.width not in self.packed:
-            self.packed[job.width] = LlamaCpp(self.path, threads=self.threads, context=256, sequences=job.width)
+            self.packed[job.width] = LlamaCpp(
+                self.path, threads=self.threads, context=256, sequences=job.width
+            )
         engine = self.packed[job.width]
         engine.clear()
         for sequence in range(job.width):
@@ -72,11 +76,14 @@ class Side:
 
     def stream(self, job: Job) -> float:
         if self.model is None:
-            self.model = llama_cpp.Llama(self.path, n_ctx=CONTEXT, n_threads=self.threads, n_threads_batch=self.threads,
-                                         verbose=False)
+            self.model = llama_cpp.Llama(
+                self.path, n_ctx=CONTEXT, n_threads=self.threads, n_threads_batch=self.threads, verbose=False
+            )
         eos = self.model.token_eos()
         seen, first, last = 0, 0.0, 0.0
-        for _ in self.model("Once upon a time", max_tokens=job.n, temperature=0.0, stream=True, logit_bias={eos: -1e9}):
+        for _ in self.model(
+            "Once upon a time", max_tokens=job.n, temperature=0.0, stream=True, logit_bias={eos: -1e9}
+        ):
             last = time.perf_counter()
             if first:
                 seen += 1

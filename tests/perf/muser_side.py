@@ -20,13 +20,22 @@ def versions() -> dict[str, str]:
 class Side:
     def __init__(self, path: str, threads: int) -> None:
         self.path, self.threads = path, threads
-        self.engine = _muser.Engine(path, device="cpu", slots=4, context=CONTEXT, kv_dtype="f16", threads=threads,
-                                    prefill_patience=16, memory_limit=None)
+        self.engine = _muser.Engine(
+            path,
+            device="cpu",
+            slots=4,
+            context=CONTEXT,
+            kv_dtype="f16",
+            threads=threads,
+            prefill_patience=16,
+            memory_limit=None,
+        )
         self.filled = -1  # tokens of random_tokens() that slot 0 holds
         self.model: muser.Model | None = None
 
     def to_depth(self, slot: int, depth: int) -> None:
-        """The slot holds the first `depth` random tokens; going back to where it already was costs nothing."""
+        """The slot holds the first `depth` random tokens; going back to where it already was costs
+        nothing."""
         if self.filled == depth and slot == 0 and depth:
             self.engine.rewind(0, depth)
             return
@@ -37,7 +46,9 @@ class Side:
             self.filled = depth
 
     def run(self, job: Job) -> float:
-        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream}[job.kind](job)
+        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream}[
+            job.kind
+        ](job)
 
     def decode(self, job: Job) -> float:
         self.to_depth(0, job.depth)
@@ -71,7 +82,9 @@ class Side:
         if self.model is None:
             self.model = muser.Model.load(self.path, slots=1, context=CONTEXT, threads=self.threads)
         seen, first, last = 0, 0.0, 0.0
-        for chunk in self.model.stream("Once upon a time", max_tokens=job.n, temperature=0.0, ignore_eos=True):
+        for chunk in self.model.stream(
+            "Once upon a time", max_tokens=job.n, temperature=0.0, ignore_eos=True
+        ):
             last = time.perf_counter()
             if first:
                 seen += len(chunk.tokens)
@@ -90,8 +103,16 @@ def first_token(path: str, threads: int) -> None:
 
 def work(path: str, threads: int, job: Job) -> None:
     """What peak memory is taken over: one stream."""
-    engine = _muser.Engine(path, device="cpu", slots=1, context=CONTEXT, kv_dtype="f16", threads=threads, prefill_patience=16,
-                           memory_limit=None)
+    engine = _muser.Engine(
+        path,
+        device="cpu",
+        slots=1,
+        context=CONTEXT,
+        kv_dtype="f16",
+        threads=threads,
+        prefill_patience=16,
+        memory_limit=None,
+    )
     engine.prefill(0, np.array(random_tokens(job.depth), np.int32), None)
     for token in random_tokens(job.n, seed=1):
         engine.decode(0, token, None)

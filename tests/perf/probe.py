@@ -1,4 +1,5 @@
-"""The floors of a machine: streaming-read bandwidth and int8 multiply-adds a second (probe.cpp, compiled on the spot)."""
+"""The floors of a machine: streaming-read bandwidth and int8 multiply-adds a second (probe.cpp, compiled on
+the spot)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,15 @@ def measure(threads: int, set_bytes: int) -> Floors | None:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "probe.so"
         source = Path(__file__).with_name("probe.cpp")
-        command = [os.environ.get("CXX", "c++"), "-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-pthread"]
+        command = [
+            os.environ.get("CXX", "c++"),
+            "-O3",
+            "-march=native",
+            "-std=c++17",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+        ]
         try:
             subprocess.run([*command, str(source), "-o", str(library)], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
@@ -38,5 +47,8 @@ def measure(threads: int, set_bytes: int) -> Floors | None:
     data = np.ones(set_bytes // 8, np.uint64)  # ones: every page is real, none is the shared zero page
     passes = max(1, int(1e9 // data.nbytes))
     return Floors(
-        statistics.median(probe.read_bandwidth(data.ctypes.data, data.size, threads, passes) for _ in range(REPEATS)),
-        statistics.median(probe.int8_peak(threads, 10_000_000) for _ in range(REPEATS)))
+        statistics.median(
+            probe.read_bandwidth(data.ctypes.data, data.size, threads, passes) for _ in range(REPEATS)
+        ),
+        statistics.median(probe.int8_peak(threads, 10_000_000) for _ in range(REPEATS)),
+    )

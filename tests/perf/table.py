@@ -16,15 +16,24 @@ def with_range(figures: list[float]) -> str:
 
 
 def ratio(job: Job, figures: Figures) -> str:
-    """muser over the other side where more is better, else muser's share of the other's; "–" when one is missing."""
+    """muser over the other side where more is better, else muser's share of the other's; "–" when one is
+    missing."""
     if len(figures) < 2:
         return "–"
     ours, other = median(figures["muser"]), median(next(f for side, f in figures.items() if side != "muser"))
     return f"{ours / other:.2f}×"
 
 
+def floors_line(floors: Floors | None, weight_bytes: int) -> str:
+    if floors is None:
+        return "floors not measured: no C++ compiler"
+    reads = f"streaming reads {floors.bytes_per_second / 1e9:.1f} GB/s over {weight_bytes / 1e6:.0f} MB"
+    return f"{reads}, int8 peak {floors.macs_per_second / 1e9:.0f} GMAC/s"
+
+
 def limit(job: Job, floors: Floors | None, weight_bytes: int, matrix_values: int) -> str:
-    """The tokens/s that the machine allows: weights read once a pass, or one multiply-add a weight and token."""
+    """The tokens/s that the machine allows: weights read once a pass, or one multiply-add a weight and
+    token."""
     if floors is None or job.unit != "tokens/s":
         return "–"
     by_bytes = floors.bytes_per_second / weight_bytes

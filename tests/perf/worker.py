@@ -1,7 +1,7 @@
 """One side in a process of its own, so that thread pools, memory and crashes of one do not touch the other.
 
-    python -m tests.perf.worker SIDE MODEL THREADS           # answers jobs, one JSON line each, until stdin ends
-    python -m tests.perf.worker SIDE MODEL THREADS --fresh   # answers one job of a fresh process and ends
+python -m tests.perf.worker SIDE MODEL THREADS           # answers jobs, a JSON line each, until stdin ends
+python -m tests.perf.worker SIDE MODEL THREADS --fresh   # answers one job of a fresh process and ends
 """
 
 from __future__ import annotations
