@@ -25,7 +25,7 @@ def once(use):
                            prefill_patience=16, memory_limit=None)
     if use:
         for slot in range(4):
-            engine.prefill(slot, np.arange(600, dtype=np.int32), timeout=None)
+            engine.prefill(slot, np.arange(100, dtype=np.int32), timeout=None)
         for token in range(8):
             engine.decode_group([0, 1, 2, 3], [token] * 4, timeout=None)
     loaded = resident()

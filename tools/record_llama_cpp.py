@@ -37,41 +37,42 @@ def save(name: str, record: dict) -> None:
     (DATA / "llama_cpp" / f"{name}.json").write_text(json.dumps({"versions": versions(), **record}) + "\n")
 
 
+def errors(path: Path, sequences: list[list[int]]) -> dict[str, list[float]]:
+    """Relative RMS error of each sequence with either KV type, against tests/toy_reference.py."""
+    exact = [toy_reference.logits(path, ids) for ids in sequences]
+    out = {}
+    for kv_dtype in ("f32", "f16"):
+        with LlamaCpp(path, context=256, kv_dtype=kv_dtype) as model:
+            out[kv_dtype] = [
+                round(relative_rms(model.all_logits(ids), e), 6)
+                for ids, e in zip(sequences, exact, strict=True)
+            ]
+    return out
+
+
 def record_tiny() -> None:
-    """Errors against tests/toy_reference.py (which the tests tie to transformers), pooled over SEQUENCES."""
     rng = np.random.default_rng(13)
     sequences = [[480, *rng.integers(0, 480, LENGTH - 1).tolist()] for _ in range(SEQUENCES)]
-    record: dict[str, dict[str, float]] = {}
-    for name, source in (
-        ("muse-tiny", DATA / "muse-tiny-f32.gguf"),
-        ("muse-256", DATA / "muse-256-q4_k_m.gguf"),
-    ):
-        with tempfile.TemporaryDirectory() as folder:
-            for kind in ("F16", "BF16", "Q8_0", "Q4_K_M"):
-                if (name, kind) == ("muse-tiny", "Q4_K_M"):
-                    continue  # its rows of 64 values cannot hold blocks of 256
-                path = (
-                    source if kind == "Q4_K_M" else with_weights(source, Path(folder) / f"{kind}.gguf", kind)
-                )
-                exact = [toy_reference.logits(path, ids) for ids in sequences]
-                record[f"{name} {kind}"] = {}
-                for kv_dtype in ("f32", "f16"):
-                    with LlamaCpp(path, context=256, kv_dtype=kv_dtype) as model:
-                        error = [
-                            relative_rms(model.all_logits(ids), e)
-                            for ids, e in zip(sequences, exact, strict=True)
-                        ]
-                    record[f"{name} {kind}"][kv_dtype] = round(pooled(error), 6)
-    shipped = np.load(DATA / "golden_q4_k_m.npz")
-    at, gap_noise = {}, {}
+    small, wide = DATA / "muse-tiny-f32.gguf", DATA / "muse-256-q4_k_m.gguf"
+    record = {"muse-256 Q4_K_M": errors(wide, sequences)}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, source in (("muse-tiny", small), ("muse-256", wide)):
+            for kind in ("F16", "BF16", "Q8_0"):
+                path = with_weights(source, Path(folder) / f"{kind}.gguf", kind)
+                record[f"{name} {kind}"] = errors(path, sequences)
+    shipped = {}
     for kv_dtype in ("f32", "f16"):
         with LlamaCpp(SHIPPED, context=1024, kv_dtype=kv_dtype) as model:
-            rows = model.all_logits(shipped["long_ids"].tolist())[shipped["long_positions"]]
-            at[kv_dtype] = round(relative_rms(rows, shipped["long_logits"]), 6)
-            gap_noise[kv_dtype] = shipped_gap_noise(model)
-    record["shipped Q4_K_M"] = at
-    save("tiny", {"sequences": sequences, "relative_rms": record, "shipped_gap_noise": gap_noise})
-    print(json.dumps([record, gap_noise], indent=1))
+            shipped[kv_dtype] = {"relative_rms": shipped_error(model), "gap_noise": shipped_gap_noise(model)}
+    save("tiny", {"sequences": sequences, "relative_rms": record, "shipped": shipped})
+    pools = {name: {kv: round(pooled(e), 6) for kv, e in both.items()} for name, both in record.items()}
+    print(json.dumps({**pools, "shipped": shipped}, indent=1))
+
+
+def shipped_error(model: LlamaCpp) -> float:
+    oracle = np.load(DATA / "golden_q4_k_m.npz")
+    rows = model.all_logits(oracle["long_ids"].tolist())[oracle["long_positions"]]
+    return round(relative_rms(rows, oracle["long_logits"]), 6)
 
 
 def shipped_gap_noise(model: LlamaCpp) -> dict[str, float]:
