@@ -116,6 +116,7 @@ def test_cpu_levels(toy_path, monkeypatch: pytest.MonkeyPatch, arch: str, quant:
     for level in LEVELS:
         monkeypatch.setenv("MUSER_CPU_LEVEL", level)
         try:
+            assert f"level {level}" in open_engine(toy_path(arch, quant)).device_description
             results[level] = run_through(toy_path(arch, quant), tokens, threads=1)
         except ParameterError as error:
             assert level != "portable", error  # every other level needs its machine

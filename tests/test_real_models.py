@@ -21,9 +21,8 @@ from muser import _muser
 pytestmark = pytest.mark.real
 MODELS = ("smollm2", "gemma3-270m")
 NEAR_TIE = 3.0  # a lead below so many RMS errors of llama.cpp may fall either way
-# Rounding alone moves llama.cpp's own perplexity: its two paths differ by 0.7 % on SmolLM2, and the
-# quantized run of Gemma lies 0.9 % above the same weights in float32. So a figure agrees when it is this
-# near to where those lie.
+# Both round activations to int8; the ratio of their noises has a standard error of 3.4 % over these prompts.
+NOISE_SCATTER = 0.07
 PERPLEXITY_TOLERANCE = 0.005
 
 
@@ -78,11 +77,15 @@ def test_greedy_choices(real: Real) -> None:
     agree = np.array([rows[:, 0] for rows in seen]) == np.array([p["greedy"] for p in prompts])
     assert agree[clear].all(), f"disagreements at clear steps: {np.argwhere(clear & ~agree).tolist()}"
     assert clear.mean() > 0.7 and agree.mean() > 0.95
-    assert our_noise <= their_noise
+    assert our_noise <= their_noise * (1 + NOISE_SCATTER)
 
 
 def test_perplexity(real: Real) -> None:
-    """All tokens of a fixed text in one context, the first one not counted (tests/data/perplexity.txt)."""
+    """All tokens of a fixed text in one context, the first one not counted (tests/data/perplexity.txt).
+
+    Compared with llama.cpp on the same weights in float32. Its run of the quantized file lies 0.5 % (SmolLM2) and
+    0.9 % (Gemma) above that, because its activations are rounded; we must not lie further off than it does.
+    """
     record = real.record["perplexity"]
     ids = record["ids"]
     real.engine.reset(0)
@@ -92,6 +95,6 @@ def test_perplexity(real: Real) -> None:
         total -= float(log_likelihoods(rows[-1][None], [token])[0])
         rows[-1] = decode(real.engine, token)
     ours = float(np.exp(total / (len(ids) - 1)))
-    figures = [record[name] for name in ("batch", "stepwise", "exact")]
-    assert min(figures) * (1 - PERPLEXITY_TOLERANCE) < ours < max(figures) * (1 + PERPLEXITY_TOLERANCE)
-    assert min(abs(ours / record[name] - 1) for name in ("batch", "stepwise")) < PERPLEXITY_TOLERANCE
+    assert abs(ours / record["float32"] - 1) < PERPLEXITY_TOLERANCE
+    theirs = max(abs(record[path] / record["exact"] - 1) for path in ("batch", "stepwise"))
+    assert abs(ours / record["exact"] - 1) <= theirs
