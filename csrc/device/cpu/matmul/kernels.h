@@ -5,6 +5,8 @@
 
 namespace muser::cpu {
 
+void quantize_row_portable(const float *src, uint64_t cols, std::byte *dst);
+
 extern const MatmulKernels portable_matmul;
 extern const MatmulKernels avx2_matmul;
 extern const MatmulKernels avx512_matmul;

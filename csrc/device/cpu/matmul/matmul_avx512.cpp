@@ -1,2 +1,11 @@
+// The AVX-512 level: quantized products on vpdpbusd, float products on 512-bit FMA.
 #include "device/cpu/matmul/kernels.h"
-namespace muser::cpu { const MatmulKernels avx512_matmul{Level::avx512, 16, [](const float *s, uint64_t c, std::byte *d) { portable_matmul.quantize_row(s, c, d); }, [](const PackedMatrix &m, uint64_t f, uint64_t l, const ActivationRows &in, int n, float *o, size_t s, const float *b) { portable_matmul.matmul(m, f, l, in, n, o, s, b); }}; }
+#include "device/cpu/matmul/quantize_avx2.h"
+#include "device/cpu/matmul/vector_dispatch.h"
+#include "device/cpu/matmul/vectors_avx512.h"
+
+namespace muser::cpu {
+
+const MatmulKernels avx512_matmul{Level::avx512, Avx512::lanes, quantize_row_avx2, vector_matmul<Avx512>};
+
+} // namespace muser::cpu

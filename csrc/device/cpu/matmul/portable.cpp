@@ -22,44 +22,6 @@ template <class T> T read(const std::byte *array, size_t index) {
     return value;
 }
 
-void quantize_row(const float *src, uint64_t cols, std::byte *dst) {
-    const RowLayout layout(cols);
-    const auto put = [&](size_t array, size_t index, auto value) {
-        std::memcpy(dst + array + index * sizeof value, &value, sizeof value);
-    };
-    for (size_t b = 0; b < cols / 32; ++b, src += 32) {
-        float largest = 0;
-        bool finite = true;
-        for (int k = 0; k < 32; ++k) {
-            finite = finite && std::isfinite(src[k]);
-            largest = std::max(largest, std::fabs(src[k]));
-        }
-        float scale = largest / 127.0f, inverse = 127.0f / largest;
-        if (!finite || largest < kTinyBlock) {
-            scale = finite ? 0.0f : std::nanf("");
-            inverse = 0.0f;
-        }
-        int group_sums[2][2] = {}; // [half][values 0, 1 or 2, 3 of a group]
-        for (int k = 0; k < 32; ++k) {
-            const int q = finite ? static_cast<int>(std::nearbyint(src[k] * inverse)) : 0;
-            put(0, b * 32 + k, static_cast<int8_t>(q));
-            group_sums[k / 16][k % 4 / 2] += q;
-        }
-        const int half[2] = {group_sums[0][0] + group_sums[0][1], group_sums[1][0] + group_sums[1][1]};
-        const int sum = half[0] + half[1];
-        put(layout.scale, b, scale);
-        put(layout.sum, b, scale * static_cast<float>(sum));
-        put(layout.zero8, b, -8 * sum);
-        put(layout.zero128, b, -128 * sum);
-        for (int h = 0; h < 2; ++h) {
-            put(layout.half_sum, 2 * b + h, scale * static_cast<float>(half[h]));
-            put(layout.half_zero32, 2 * b + h, -32 * half[h]);
-            for (int p = 0; p < 2; ++p)
-                put(layout.pair_zero32, 4 * b + 2 * h + p, static_cast<int16_t>(-32 * group_sums[h][p]));
-        }
-    }
-}
-
 // acc[row][lane] takes in one block of one activation row.
 float add_block(Scaling scaling, const LaneBlock &w, const std::byte *row, const RowLayout &layout, size_t b, float acc) {
     int sums[2] = {};
@@ -131,6 +93,6 @@ void matmul(const PackedMatrix &m, uint64_t first, uint64_t last, const Activati
 
 } // namespace
 
-const MatmulKernels portable_matmul{Level::portable, kLanes, quantize_row, matmul};
+const MatmulKernels portable_matmul{Level::portable, kLanes, quantize_row_portable, matmul};
 
 } // namespace muser::cpu

@@ -1,5 +1,5 @@
 // The quantized matrix product of a vector level: loops over tiles, row sets and blocks, and the float
-// arithmetic of format.h's table. A level gives its vectors and integer_sums().
+// arithmetic of format.h's table. A level gives its vectors and block_sums().
 //
 // Up to kDirectRows rows, a weight block is unpacked in registers and used for all of them: one pass over
 // the packed weights at memory speed. For more, a panel of blocks is unpacked once into first-level cache
@@ -42,12 +42,12 @@ template <int R> struct RowBlocks {
 template <class V, class Source, int R>
 MUSER_INLINE void add_block(const Source &source, int b, const RowBlocks<R> &rows, float *acc) {
     constexpr Scaling scaling = Source::arithmetic.scaling;
-    typename V::W t[R];
-    V::integer_sums(source, b, rows, t);
+    typename V::F t[R];
+    V::block_sums(source, b, rows, t);
     const auto scales = source.scales(b);
     for (int r = 0; r < R; ++r) {
         float *at = acc + r * V::lanes;
-        auto x = V::fma(V::to_float(t[r]), V::mul(scales.d, V::broadcast(rows.scale(r))), V::load_f32(at));
+        auto x = V::fma(t[r], V::mul(scales.d, V::broadcast(rows.scale(r))), V::load_f32(at));
         if constexpr (scaling == Scaling::scale_min)
             x = V::fma(scales.m, V::broadcast(rows.sum(r)), x);
         if constexpr (scaling == Scaling::halves_min) {

@@ -70,12 +70,13 @@ template <class V, BlockType type> class PackedSource {
         }
     }
 
-    // Values 4g .. 4g + 3 of the unit's block b, one byte each: unsigned and above their zero point, or signed.
+    // Values 4g .. 4g + 3 of the unit's block b, one byte each, in the form that the level likes: unsigned ones
+    // with or without their zero point, signed ones as they are or with 128 added.
     template <int g> MUSER_INLINE W group(int b) const {
         const std::byte *block = unit_ + b * block_bytes;
         const auto word = [&](int index) __attribute__((always_inline)) { return V::load(block + index * 4 * V::lanes); };
         if constexpr (format.bytes)
-            return word(g);
+            return V::signed_bytes(word(g));
         W value;
         if constexpr (format.nibbles) {
             if constexpr (g < 4)
@@ -93,8 +94,11 @@ template <class V, BlockType type> class PackedSource {
             value = V::bit_or(value, field<g, to>(word(format.words() - 1), 0x01010101u));
         }
         if constexpr (format.levels)
-            value = V::iq4_levels(value);
-        return value;
+            return V::iq4_levels(value);
+        else if constexpr (format.zero != 0)
+            return V::template without_zero_point<format.zero>(value);
+        else
+            return value;
     }
 
     MUSER_INLINE Scales scales(int b) const {

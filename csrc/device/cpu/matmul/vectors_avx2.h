@@ -38,6 +38,8 @@ struct Avx2 {
     static MUSER_INLINE W shift_left(W x, int n) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
     template <int n> static MUSER_INLINE W shift_right(W x) { return {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)}; }
     static MUSER_INLINE W top_byte(W x) { return {_mm256_srai_epi32(x.a, 24), _mm256_srai_epi32(x.b, 24)}; }
+    template <int> static MUSER_INLINE W without_zero_point(W x) { return x; } // the sums see to it
+    static MUSER_INLINE W signed_bytes(W x) { return x; }
     static MUSER_INLINE W iq4_levels(W index) {
         const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(kIq4Levels)));
         return {_mm256_shuffle_epi8(table, index.a), _mm256_shuffle_epi8(table, index.b)};
@@ -104,16 +106,19 @@ struct Avx2 {
         return x;
     }
 
-    // t[r] = the exact integer of the block for row r: sum of q * a, or c0 * sum0 + c1 * sum1.
+    // out[r] = the exact integer of the block for row r: sum of q * a, or c0 * sum0 + c1 * sum1.
     template <class Source, int R>
-    static MUSER_INLINE void integer_sums(const Source &source, int b, const RowBlocks<R> &rows, W (&t)[R]) {
+    static MUSER_INLINE void block_sums(const Source &source, int b, const RowBlocks<R> &rows, F (&out)[R]) {
         constexpr Arithmetic a = Source::arithmetic;
+        W t[R];
         if constexpr (a.is_signed)
             signed_sums(source, b, rows, t);
         else if constexpr (a.scaling == Scaling::halves || a.scaling == Scaling::halves_min)
             half_sums(source, b, rows, t);
         else
             unsigned_sums(source, b, rows, t);
+        for (int r = 0; r < R; ++r)
+            out[r] = to_float(t[r]);
     }
 
     // vpmaddubsw sums two products into 16 bits; as many groups as cannot overflow are added up there.
