@@ -266,8 +266,13 @@ DecodeBatcher::DecodeBatcher(RunGroup run, std::chrono::microseconds window, Now
 DecodeBatcher::~DecodeBatcher() = default;
 
 void DecodeBatcher::decode(SequenceId sequence, int32_t token, const Wait &wait) {
-    wait.check_without_poll();
     Entry entry{{sequence, token}, Stage::queued, nullptr};
+    try {
+        wait.check_without_poll();
+    } catch (...) {
+        leave(sequence); // like a withdrawn row: nobody shall wait for it
+        throw;
+    }
     State::Lock lock(state_->mutex);
     state_->enqueue(entry);
     try {

@@ -369,7 +369,8 @@ TEST_CASE("once taken, a row runs to the end whatever its deadline") {
     std::atomic<bool> cancelled{false};
     Caller &a = r.add(1); // the runner
     REQUIRE(r.running(0));
-    Caller &b = r.add(2, {Clock::now() + 200ms, &cancelled, {}}), &c = r.add(3);
+    const auto deadline = Clock::now() + 1s;
+    Caller &b = r.add(2, {deadline, &cancelled, {}}), &c = r.add(3);
     r.let_go();
     CHECK(a.wait());
     r.hold();
@@ -379,7 +380,7 @@ TEST_CASE("once taken, a row runs to the end whatever its deadline") {
     }));
     REQUIRE(r.running(1));
     cancelled = true;
-    std::this_thread::sleep_for(250ms);
+    std::this_thread::sleep_until(deadline + 50ms);
     CHECK_FALSE(b.done());
     r.let_go();
     CHECK(b.wait());
@@ -506,6 +507,9 @@ TEST_CASE("an expired deadline or a set cancellation is refused on the way in; a
     CHECK(r.groups.empty());
     CHECK(r.batcher.expected() == 0);
     r.batcher.decode(1, 101, {{}, nullptr, [] { FAIL("polled"); }});
+    CHECK(r.batcher.expected() == 1);
+    CHECK_THROWS_AS(r.batcher.decode(1, 101, {{}, &cancelled, {}}), Error);
+    CHECK(r.batcher.expected() == 0); // a refused row ends the decode phase like a withdrawn one
 }
 
 TEST_CASE("the turn order goes on after the last row of the last group, over any ids") {

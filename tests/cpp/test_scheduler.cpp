@@ -392,7 +392,7 @@ TEST_CASE("poll runs without the lock, its exception ends the wait, and a free a
     CHECK(polls == 0);
     const auto start = Clock::now();
     CHECK_THROWS_WITH(scheduler.acquire(Work::decode, 1, {{}, nullptr, poll}), "interrupted");
-    CHECK(Clock::now() - start < 10 * 3 * kPollInterval); // loose: it only has to be of that order
+    CHECK(Clock::now() - start < 5s); // about 3 * kPollInterval, on a machine that may be busy
     CHECK(waiting(scheduler) == 0);
 }
 
