@@ -20,6 +20,7 @@ void init_system(nb::module_ &m);
 // Into muser._muser.testing.
 void init_testing_dequant(nb::module_ &testing);
 void init_testing_forward(nb::module_ &testing);
+void init_testing_faults(nb::module_ &testing);
 
 // What a blocking call carries: a deadline `timeout` seconds from now (None: none; refused below zero or not
 // finite), and a poll that runs Python's signal handlers, so that Ctrl-C ends the wait.

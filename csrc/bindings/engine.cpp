@@ -6,12 +6,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
-#include "core/memory.h"
 #include "device/cpu/cpu_device.h"
 #include "sample/sampler.h"
 #include "session/engine.h"
-
-#include <unistd.h>
 
 namespace muser::bindings {
 

@@ -12,4 +12,5 @@ NB_MODULE(_muser, m) {
     nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");
     init_testing_dequant(testing);
     init_testing_forward(testing);
+    init_testing_faults(testing);
 }
