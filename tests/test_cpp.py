@@ -6,15 +6,15 @@ AddressSanitizer with UndefinedBehaviorSanitizer. Builds are kept under build/ (
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from native_tools import missing, tool
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = sorted(path.stem for path in (ROOT / "tests" / "cpp").glob("test_*.cpp"))
@@ -23,20 +23,6 @@ BASE = re.search(r"set\(MUSER_BASE_TESTS ([^)]*)\)", (ROOT / "CMakeLists.txt").r
 
 CASES = [("plain", name) for name in ALL]
 CASES += [(sanitizer, name) for sanitizer in ("thread", "address,undefined") for name in BASE]
-
-
-def missing(reason: str) -> None:
-    """A machine without the tools: an error where everything must have been tested, else a skip."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if not found:
-        missing(f"{name} is not installed")
-    return found
 
 
 def run(command: list[str | Path], timeout: float) -> subprocess.CompletedProcess[str]:

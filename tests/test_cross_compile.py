@@ -6,31 +6,22 @@ real aarch64 machine gives the same bits. It says nothing about speed.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from native_tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "aarch64"
 KERNEL_TESTS = ("test_matmul", "test_cpu_ops", "test_cpu_attention")
 
 
-def need(tool: str) -> str:
-    found = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if not found:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{tool} is not installed")
-        pytest.skip(f"{tool} is not installed")
-    return found
-
-
 @pytest.fixture(scope="module")
 def build() -> Path:
-    compiler, cmake, ninja = need("aarch64-linux-gnu-g++"), need("cmake"), need("ninja")
+    compiler, cmake, ninja = tool("aarch64-linux-gnu-g++"), tool("cmake"), tool("ninja")
     launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={cache}"] if (cache := shutil.which("ccache")) else []
     subprocess.run(
         [cmake, "-S", ROOT, "-B", BUILD, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", *launcher]
@@ -46,6 +37,6 @@ def build() -> Path:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", KERNEL_TESTS)
 def test_kernels_under_emulation(build, name):
-    qemu = need("qemu-aarch64")
+    qemu = tool("qemu-aarch64")
     result = subprocess.run([qemu, "-cpu", "max", str(build / name)], capture_output=True, text=True, timeout=800)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
