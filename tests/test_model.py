@@ -260,6 +260,22 @@ def test_a_forked_child_ends_and_the_parent_goes_on(leave):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_exit_with_daemon_threads_inside_native_calls():
+    done = python("""
+        import threading, time
+        import muser
+        threading.excepthook = lambda args: None  # they end with ClosedError; that is the host's to show
+        model = muser.Model.tiny(context=1024, threads=2)
+        def forever():
+            for chunk in model.stream("a", ignore_eos=True):
+                pass
+        for _ in range(6):
+            threading.Thread(target=forever, daemon=True).start()
+        time.sleep(0.2)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_load_errors(tmp_path):
     with pytest.raises(FileAccessError) as caught:
         Model.load(tmp_path / "missing.gguf")

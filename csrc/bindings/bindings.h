@@ -15,6 +15,7 @@ void init_errors(nb::module_ &m);
 void init_gguf(nb::module_ &m);
 void init_sample(nb::module_ &m);
 void init_engine(nb::module_ &m);
+void init_exit(nb::module_ &m);
 void init_system(nb::module_ &m);
 
 // Into muser._muser.testing.

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
+#include "bindings/unlocked.h"
 #include "device/cpu/cpu_device.h"
 #include "sample/sampler.h"
 #include "session/engine.h"
@@ -49,7 +50,7 @@ std::unique_ptr<Engine> load(const std::string &path, const std::string &device,
             throw parameter_error("context", "must be at least 1", *context);
         options.context = static_cast<uint32_t>(*context);
     }
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     return std::make_unique<Engine>(gguf::Model::open(path), make_device(device, threads), options);
 }
 
@@ -115,7 +116,7 @@ nb::object tokens_array(Engine &engine, int slot) {
 }
 
 int32_t sample(Engine &engine, int slot, Sampler &sampler) {
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     Logits logits = engine.logits(slot);
     if (!logits)
         throw Error(ErrorCode::parameter, "slot " + std::to_string(slot) + " has no logits: prefill or decode first",
@@ -129,7 +130,7 @@ void decode_group(Engine &engine, const std::vector<int> &slots, const std::vect
     std::vector<std::pair<int, int32_t>> rows;
     for (size_t i = 0; i < slots.size(); ++i)
         rows.emplace_back(slots[i], tokens[i]);
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     engine.decode_group(rows, make_wait(timeout));
 }
 
@@ -150,13 +151,13 @@ void init_engine(nb::module_ &m) {
         .def("memory_plan", [](const Engine &e) { return plan_dict(e.memory_plan()); })
         .def("prefill",
              [](Engine &e, int slot, TokenArray tokens, std::optional<double> timeout) {
-                 nb::gil_scoped_release release;
+                 Unlocked unlocked;
                  e.prefill(slot, {tokens.data(), tokens.size()}, make_wait(timeout));
              },
              "slot"_a, "tokens"_a, "timeout"_a.none())
         .def("decode",
              [](Engine &e, int slot, int32_t token, std::optional<double> timeout) {
-                 nb::gil_scoped_release release;
+                 Unlocked unlocked;
                  e.decode(slot, token, make_wait(timeout));
              },
              "slot"_a, "token"_a, "timeout"_a.none())
@@ -164,7 +165,7 @@ void init_engine(nb::module_ &m) {
         .def("sample", &sample, "slot"_a, "sampler"_a)
         .def("step",
              [](Engine &e, int slot, int32_t token, Sampler &sampler, std::optional<double> timeout) {
-                 nb::gil_scoped_release release;
+                 Unlocked unlocked;
                  e.decode(slot, token, make_wait(timeout));
                  return sampler.sample(*e.logits(slot));
              },
@@ -181,7 +182,7 @@ void init_engine(nb::module_ &m) {
         .def("unhealthy_cause", &Engine::unhealthy_cause)
         .def("close",
              [](Engine &e, double grace) {
-                 nb::gil_scoped_release release;
+                 Unlocked unlocked;
                  return e.close(std::chrono::milliseconds(static_cast<int64_t>(grace * 1000)));
              },
              "grace"_a = 5.0);

@@ -1,5 +1,6 @@
 // GgufFile: a parsed GGUF model for tools and the tokenizer. It holds no device and runs nothing.
 #include "bindings/bindings.h"
+#include "bindings/unlocked.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -26,7 +27,7 @@ struct GgufFile {
 
 GgufFile open(nb::handle path) {
     const std::string bytes = to_path(path);
-    nb::gil_scoped_release unlocked; // a cold disk
+    Unlocked unlocked; // a cold disk
     return {gguf::Model::open(bytes)};
 }
 

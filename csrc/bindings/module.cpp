@@ -3,10 +3,14 @@
 
 NB_MODULE(_muser, m) {
     using namespace muser::bindings;
+    // Threads of the host may still hold objects when it exits; a library does not print about that.
+    nb::set_leak_warnings(false);
+
     init_errors(m);
     init_gguf(m);
     init_sample(m);
     init_engine(m);
+    init_exit(m);
     init_system(m);
 
     nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");

@@ -17,6 +17,7 @@ from typing_extensions import Self, Unpack
 from muser import _checks as checks
 from muser import _muser
 from muser._core import Core, Prompt, logger
+from muser._exit import close_at_exit
 from muser._native import NativeEngine
 from muser.errors import MuserError
 from muser.generation import Generation
@@ -50,6 +51,7 @@ class Model:
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = threading.Lock()
         self.slots = SlotPool(self._core)
+        close_at_exit(self)
 
     # -- loading ---------------------------------------------------------------------------------------------
 
