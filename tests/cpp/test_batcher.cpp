@@ -1,103 +1,20 @@
 // The rendezvous' promises, one case each, with a clock the test controls: when a group closes, who is in
-// it, and that nobody is stranded when a runner or a row goes away. test_batcher_stress.cpp uses real time.
+// it, and that nobody is stranded when a runner or a row goes away. test_batcher_attendance.cpp has who is
+// waited for; test_batcher_stress.cpp uses real time.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <chrono>
-#include <memory>
 #include <mutex>
 #include <set>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
-#include "callers.h"
-#include "sched/batcher.h"
+#include "rendezvous.h"
 
 using namespace muser;
 using namespace muser::test;
 using namespace std::chrono_literals;
 
-using Row = DecodeBatcher::Row;
-using Outcomes = std::array<std::exception_ptr, kMaxGroup>;
-using Ids = std::vector<SequenceId>;
-
 namespace {
-
-Outcomes succeed(std::span<const Row>) { return {}; }
-
-// A batcher on a fake device that can be held, and a clock that stands still until told.
-class Rendezvous {
-  public:
-    Rendezvous()
-        : batcher([this](std::span<const Row> rows) { return run(rows); }, kRendezvousWindow,
-                  [this] { return Clock::time_point(std::chrono::nanoseconds(nanoseconds_.load())); }) {}
-
-    ~Rendezvous() {
-        let_go();
-        callers_.clear();
-    }
-
-    // Starts a caller and returns once its row is queued, runs, or has ended.
-    Caller &add(SequenceId sequence, Wait wait = {}) {
-        const uint64_t before = batcher.stats().queued;
-        const size_t passes = started_.load();
-        callers_.push_back(std::make_unique<Caller>([this, sequence, wait] { batcher.decode(sequence, 100 + sequence, wait); }));
-        Caller &caller = *callers_.back();
-        REQUIRE(eventually([&] { return batcher.stats().queued > before || started_ > passes || caller.done(); }));
-        return caller;
-    }
-
-    void advance(std::chrono::nanoseconds time) { nanoseconds_ += time.count(); }
-    void hold() { held_ = true; }
-    void let_go() { held_ = false; }
-    bool running(size_t pass) const {
-        return eventually([&] { return started_.load() > pass; });
-    }
-
-    // Puts these sequences into their decode phase, without windows: all in groups of the first four.
-    void enter(const Ids &ids) {
-        hold();
-        std::vector<Caller *> primed = {&add(ids[0])};
-        REQUIRE(running(started_ - 1));
-        for (size_t i = 1; i < ids.size(); ++i)
-            primed.push_back(&add(ids[i]));
-        let_go();
-        for (Caller *caller : primed) // the first one does not come back: the others wait for it in vain
-            REQUIRE(eventually([&] {
-                advance(kRendezvousWindow);
-                return caller->done();
-            }));
-        REQUIRE(batcher.expected() == static_cast<int>(ids.size()));
-        groups.clear();
-        base = batcher.stats();
-    }
-
-    DecodeBatcher batcher;
-    std::vector<Ids> groups; // plain: one pass at a time
-    BatcherStats base;       // when enter() was through
-    std::function<Outcomes(std::span<const Row>)> outcome = succeed;
-
-  private:
-    Outcomes run(std::span<const Row> rows) {
-        Ids ids;
-        for (const Row &row : rows) {
-            if (row.token != 100 + row.sequence)
-                throw std::runtime_error("a row with another row's token");
-            ids.push_back(row.sequence);
-        }
-        groups.push_back(ids);
-        ++started_;
-        eventually([&] { return !held_; });
-        return outcome(rows);
-    }
-
-    std::atomic<int64_t> nanoseconds_{1'000'000'000};
-    std::atomic<bool> held_{false};
-    std::atomic<size_t> started_{0};
-    std::vector<std::unique_ptr<Caller>> callers_;
-};
 
 std::exception_ptr device_error(const std::string &text) {
     return std::make_exception_ptr(Error(ErrorCode::device, text, {{"cause", text}}));
@@ -387,145 +304,4 @@ TEST_CASE("once taken, a row runs to the end whatever its deadline") {
     CHECK(c.wait());
     CHECK(b.ok());
     CHECK(r.groups == std::vector<Ids>{{1}, {2, 3}});
-}
-
-TEST_CASE("leave() closes a rendezvous that waited for nobody else") {
-    Rendezvous r;
-    r.enter({1, 2, 3});
-    Caller &b = r.add(2);
-    r.batcher.leave(1);
-    give_it_a_chance();
-    CHECK_FALSE(b.done()); // 3 is still expected
-    r.batcher.leave(3);
-    CHECK(b.wait()); // the clock stands still
-    CHECK(b.ok());
-    CHECK(r.batcher.expected() == 1);
-    CHECK(r.batcher.stats().rendezvous_full == r.base.rendezvous_full + 1);
-    r.batcher.leave(99); // unknown: nothing happens
-    CHECK(r.batcher.expected() == 1);
-}
-
-TEST_CASE("the withdrawal of the last one awaited closes the rendezvous") {
-    Rendezvous r;
-    r.hold();
-    Caller &a = r.add(1);
-    REQUIRE(r.running(0));
-    std::atomic<bool> cancelled{false}, in_poll{false}, poll_may_end{false};
-    Caller &b = r.add(2, {{}, &cancelled, [&] {
-                              in_poll = true;
-                              eventually([&] { return poll_may_end.load(); });
-                          }});
-    REQUIRE(eventually([&] { return in_poll.load(); }));
-    r.batcher.leave(1);
-    Caller &c = r.add(3); // waits for 2, which is away
-    r.let_go();
-    CHECK(a.wait());
-    give_it_a_chance();
-    CHECK_FALSE(c.done());
-    cancelled = true;
-    poll_may_end = true;
-    CHECK(b.wait());
-    CHECK(c.wait()); // the clock stands still
-    CHECK(c.ok());
-}
-
-TEST_CASE("a slot that misses 4 windows in a row is forgotten until it comes back") {
-    Rendezvous r;
-    r.enter({1, 2});
-    r.batcher.leave(1);
-    r.batcher.decode(2, 102, {});
-    Caller &one = r.add(1); // 1 has a clean record now, and 2 is awaited
-    CHECK(r.batcher.expected() == 2);
-    r.batcher.decode(2, 102, {});
-    CHECK(one.wait());
-    for (int miss = 1; miss <= kMissesUntilForgotten; ++miss) {
-        CAPTURE(miss);
-        CHECK(r.batcher.expected() == 2);
-        Caller &b = r.add(2);
-        give_it_a_chance();
-        CHECK_FALSE(b.done());
-        r.advance(kRendezvousWindow);
-        CHECK(b.wait());
-    }
-    CHECK(r.batcher.expected() == 1);
-    r.batcher.decode(2, 102, {}); // no window any more
-
-    Caller &back = r.add(1); // expected again at once
-    CHECK(r.batcher.expected() == 2);
-    r.batcher.decode(2, 102, {});
-    CHECK(back.wait());
-    CHECK(r.groups.back() == Ids{1, 2});
-}
-
-TEST_CASE("coming back resets the count of missed windows") {
-    Rendezvous r;
-    r.enter({1, 2});
-    for (int round = 0; round < 3; ++round) {
-        Caller &together = r.add(1);
-        r.batcher.decode(2, 102, {});
-        CHECK(together.wait());
-        for (int miss = 1; miss < kMissesUntilForgotten; ++miss) {
-            Caller &b = r.add(2);
-            r.advance(kRendezvousWindow);
-            REQUIRE(eventually([&] { return b.done(); }));
-        }
-        CHECK(r.batcher.expected() == 2);
-    }
-}
-
-TEST_CASE("a sequence that is queued or running is refused, not hung") {
-    Rendezvous r;
-    r.hold();
-    Caller &running = r.add(1);
-    REQUIRE(r.running(0));
-    Caller &queued = r.add(2);
-    for (SequenceId id : {1, 2}) {
-        CAPTURE(id);
-        try {
-            r.batcher.decode(id, 100 + id, {});
-            FAIL("accepted");
-        } catch (const Error &error) {
-            CHECK(error.code() == ErrorCode::parameter);
-            CHECK(error.message().find(std::to_string(id)) != std::string::npos);
-        }
-    }
-    r.let_go();
-    CHECK(running.wait());
-    REQUIRE(eventually([&] {
-        r.advance(kRendezvousWindow);
-        return queued.done();
-    }));
-    CHECK(queued.ok());
-    CHECK(r.groups == std::vector<Ids>{{1}, {2}});
-}
-
-TEST_CASE("an expired deadline or a set cancellation is refused on the way in; a free device is not polled for") {
-    Rendezvous r;
-    std::atomic<bool> cancelled{true};
-    CHECK_THROWS_AS(r.batcher.decode(1, 101, {Clock::now(), nullptr, {}}), Error);
-    CHECK_THROWS_AS(r.batcher.decode(1, 101, {{}, &cancelled, {}}), Error);
-    CHECK(r.groups.empty());
-    CHECK(r.batcher.expected() == 0);
-    r.batcher.decode(1, 101, {{}, nullptr, [] { FAIL("polled"); }});
-    CHECK(r.batcher.expected() == 1);
-    CHECK_THROWS_AS(r.batcher.decode(1, 101, {{}, &cancelled, {}}), Error);
-    CHECK(r.batcher.expected() == 0); // a refused row ends the decode phase like a withdrawn one
-}
-
-TEST_CASE("the turn order goes on after the last row of the last group, over any ids") {
-    Rendezvous r;
-    r.hold();
-    Caller &first = r.add(5);
-    REQUIRE(r.running(0));
-    std::vector<Caller *> callers;
-    for (SequenceId id : {4, 2147483547, -103, 6, 0, 2}) // tokens are 100 + id: stay inside int32
-        callers.push_back(&r.add(id));
-    r.let_go();
-    CHECK(first.wait());
-    for (Caller *caller : callers)
-        REQUIRE(eventually([&] {
-            r.advance(kRendezvousWindow);
-            return caller->done();
-        }));
-    CHECK(r.groups == std::vector<Ids>{{5}, {6, 2147483547, -103, 0}, {2, 4}});
 }
