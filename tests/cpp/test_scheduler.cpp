@@ -335,6 +335,26 @@ TEST_CASE("latch: every waiter and every later call says why; the owner's permit
     CHECK(queue.turns.empty());
 }
 
+TEST_CASE("latch: a turn that was given but has not started does not start") {
+    AcceleratorScheduler scheduler;
+    Queue queue(scheduler);
+    Permit held = scheduler.acquire(Work::decode, 0, {});
+    std::atomic<bool> in_poll{false}, latched{false};
+    const auto poll = [&] {
+        in_poll = true;
+        eventually([&] { return latched.load(); });
+    };
+    Caller &waiter = queue.add(Work::decode, {1}, {{}, nullptr, poll});
+    REQUIRE(eventually([&] { return in_poll.load(); }));
+    held.release(); // given to 1, which is inside poll
+    CHECK(scheduler.stats().decode_turns == 2);
+    scheduler.latch("the pass that has just ended");
+    latched = true;
+    queue.finish();
+    CHECK(waiter.code() == ErrorCode::unhealthy);
+    CHECK(queue.turns.empty());
+}
+
 TEST_CASE("close: every waiter and every later call gets ClosedError, also when unhealthy") {
     AcceleratorScheduler scheduler;
     Queue queue(scheduler);
