@@ -84,8 +84,8 @@ class LlamaCpp:
         if not C.llama_memory_seq_rm(C.llama_get_memory(self._context), sequence, position, -1):
             raise RuntimeError(f"llama.cpp cannot forget sequence {sequence} from {position}")
 
-    def run(self, rows: Sequence[tuple[int, int, int]], *, want: str = "last") -> None:
-        """One llama_decode of (sequence, token, position) rows. want: logits of "all" rows or of the "last"
+    def prepare(self, rows: Sequence[tuple[int, int, int]], *, want: str = "last") -> None:
+        """Fills the batch with (sequence, token, position) rows. want: logits of "all" rows or of the "last"
         of each sequence."""
         batch = self._batch
         batch.n_tokens = len(rows)
@@ -96,10 +96,17 @@ class LlamaCpp:
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = sequence
             batch.logits[i] = want == "all" or last[sequence] == i
-        status = C.llama_decode(self._context, batch)
+
+    def decode(self) -> None:
+        """One llama_decode of the prepared batch."""
+        status = C.llama_decode(self._context, self._batch)
         if status:
             raise RuntimeError(f"llama_decode returned {status}")
         C.llama_synchronize(self._context)
+
+    def run(self, rows: Sequence[tuple[int, int, int]], *, want: str = "last") -> None:
+        self.prepare(rows, want=want)
+        self.decode()
 
     def logits(self, row: int = -1) -> np.ndarray:
         """float32 [vocab] of one row of the last run() (an index into its rows); a copy."""

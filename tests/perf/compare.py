@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from typing_extensions import Self
@@ -66,9 +66,11 @@ class Worker:
         return float(json.loads(done.stdout))
 
 
-def alternate(workers: Mapping[str, Worker], job: Job, repeats: int, *, is_fresh: bool) -> Figures:
+def alternate(
+    workers: Mapping[str, Worker], job: Job, repeats: int, *, is_fresh: bool, between: Callable[[], None]
+) -> Figures:
     """One untimed round to warm up, then `repeats` rounds; every other round goes through the sides
-    backwards."""
+    backwards. `between` is called in each round (it samples what the machine can do at that time)."""
     figures: Figures = {side: [] for side in workers}
     for repeat in range(-1, repeats):
         order: Iterable[str] = workers if repeat % 2 else reversed(list(workers))
@@ -76,4 +78,6 @@ def alternate(workers: Mapping[str, Worker], job: Job, repeats: int, *, is_fresh
             figure = (workers[side].run_fresh if is_fresh else workers[side].run)(job)
             if repeat >= 0:
                 figures[side].append(figure)
+        if repeat >= 0:
+            between()
     return figures

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -45,34 +46,37 @@ def measure(path: Path, a: argparse.Namespace) -> dict:
         sides["llama.cpp"] = Worker("llama", str(path), a.threads, a.llama_python)
     if a.only == "llama.cpp":
         del sides["muser"]
+    size = weights.measure(path)
     results: table.Results = []
     with ExitStack() as stack:
         for worker in sides.values():
             stack.enter_context(worker)
         for job in (*WARM, *FRESH):
             if wanted(job, a.jobs):
-                results.append((job, alternate(sides, job, a.repeats, is_fresh=job in FRESH)))
-                figures = ", ".join(f"{side} {table.with_range(f)}" for side, f in results[-1][1].items())
-                print(f"  {job.title}: {figures}", file=sys.stderr, flush=True)
-    size = weights.measure(path)
-    floors = probe.measure(a.threads, size.decode_bytes)
+                gauge = probe.Probe(a.threads, size.decode_bytes)
+                figures = alternate(sides, job, a.repeats, is_fresh=job in FRESH, between=gauge.sample)
+                results.append((job, figures, gauge.floors()))
+                line = ", ".join(f"{side} {table.with_range(f)}" for side, f in figures.items())
+                print(f"  {job.title}: {line}", file=sys.stderr, flush=True)
     versions = {side: worker.versions for side, worker in sides.items()}
     packages = [
         f"{k} {v}" for w in versions.values() for k, v in w.items() if k.startswith(("muser", "llama"))
     ]
     print(f"\n## {path.name}\n\n{cpu_name()}, {a.threads} threads; {', '.join(packages)}")
     print(
-        f"medians (min–max) of {a.repeats} alternating runs; {table.floors_line(floors, size.decode_bytes)}"
+        f"medians (min–max) of {a.repeats} alternating runs; load average {os.getloadavg()[0]:.1f} at the end\n"
     )
-    print("\n" + table.markdown(results, floors, size.decode_bytes, size.matrix_values))
+    print(table.markdown(results, size))
     return {
         "file": path.name,
         "cpu": cpu_name(),
         "threads": a.threads,
         "versions": versions,
-        "floors": asdict(floors) if floors else None,
         "weights": asdict(size),
-        "results": [{"job": asdict(job), "figures": figures} for job, figures in results],
+        "results": [
+            {"job": asdict(job), "figures": figures, "floors": asdict(floors) if floors else None}
+            for job, figures, floors in results
+        ],
     }
 
 

