@@ -54,7 +54,7 @@ class Case {
     const MatmulKernels &kernels_;
     std::mt19937 rng_;
     Matrix source_;
-    Aligned packed_;
+    LargePages packed_;
     PackedMatrix matrix_;
     std::vector<float> out_, values_;
     std::vector<std::byte> file_;

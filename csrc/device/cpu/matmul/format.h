@@ -1,12 +1,13 @@
 // The packed weight formats: how a tile of `lanes` output rows lies in memory, for every block type.
 //
-// Quantized types. A tile is a run of units; a unit holds `blocks` 32-value blocks of each lane's row:
+// Quantized types. A tile is a run of units; a unit holds `blocks` 32-value blocks of each lane's row, in the
+// order in which a kernel reads them:
+//   half vectors   `halves` a unit, each `lanes` 16-bit values: the scales, as the ScaleStore says
 //   word vectors   `words` a block, each `lanes` 32-bit words, one a lane, in the planes
 //                    bytes    8 words   word g, byte i: value 4g + i
 //                    nibbles  4 words   word j, byte i: value 4j + i low, value 16 + 4j + i high
 //                    pairs    2 words   word w, byte i, bits 2f..: value 4(4w + f) + i
 //                    bits     1 word    byte i, bit g: value 4g + i
-//   half vectors   `halves` a unit, each `lanes` 16-bit values: the scales, as the Scaling says
 // A "group" is 4 consecutive values: what one 32-bit lane of an integer dot product takes. Every plane
 // unpacks to groups with shifts and masks only.
 //
@@ -62,7 +63,8 @@ struct PackedFormat {
         }
     }
     constexpr int block_bytes(int lanes) const { return words() * 4 * lanes; }
-    constexpr int unit_bytes(int lanes) const { return blocks * block_bytes(lanes) + halves() * 2 * lanes; }
+    constexpr int halves_bytes(int lanes) const { return halves() * 2 * lanes; } // the blocks' offset in a unit
+    constexpr int unit_bytes(int lanes) const { return halves_bytes(lanes) + blocks * block_bytes(lanes); }
 };
 
 constexpr bool is_float_type(BlockType type) {

@@ -20,13 +20,12 @@ struct Lane {
     uint32_t word(int block, int index) const {
         uint32_t value;
         const int vector = block * format.words() + index;
-        std::memcpy(&value, unit + (vector * lanes + lane) * 4, sizeof value);
+        std::memcpy(&value, unit + format.halves_bytes(lanes) + (vector * lanes + lane) * 4, sizeof value);
         return value;
     }
     uint16_t half(int index) const {
         uint16_t value;
-        const std::byte *halves = unit + format.blocks * format.block_bytes(lanes);
-        std::memcpy(&value, halves + (index * lanes + lane) * 2, sizeof value);
+        std::memcpy(&value, unit + (index * lanes + lane) * 2, sizeof value);
         return value;
     }
     float half_float(int index) const { return gguf::half_to_float(half(index)); }

@@ -49,14 +49,14 @@ template <BlockType type, int lanes> void pack_quantized_tile(const TileRows &ro
                 }
             }
         }
-        auto *out_words = reinterpret_cast<uint32_t *>(dst);
-        for (int w = 0; w < n_words; ++w)
-            for (int lane = 0; lane < lanes; ++lane)
-                out_words[w * lanes + lane] = words[lane][w];
-        auto *out_halves = reinterpret_cast<uint16_t *>(dst + format.blocks * format.block_bytes(lanes));
+        auto *out_halves = reinterpret_cast<uint16_t *>(dst);
         for (int h = 0; h < n_halves; ++h)
             for (int lane = 0; lane < lanes; ++lane)
                 out_halves[h * lanes + lane] = halves[lane][h];
+        auto *out_words = reinterpret_cast<uint32_t *>(dst + format.halves_bytes(lanes));
+        for (int w = 0; w < n_words; ++w)
+            for (int lane = 0; lane < lanes; ++lane)
+                out_words[w * lanes + lane] = words[lane][w];
     }
 }
 

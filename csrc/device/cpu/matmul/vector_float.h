@@ -7,6 +7,7 @@
 namespace muser::cpu {
 
 inline constexpr int kFloatBatch = 48;       // rows whose accumulators are kept beside a strip of weights
+inline constexpr int kFloatPrefetchBytes = 1024;
 inline constexpr uint64_t kFloatStrip = 256; // weight values a lane that stay in first-level cache
 
 template <class V, BlockType type> MUSER_INLINE typename V::F load_weight(const std::byte *values, uint64_t k) {
@@ -23,12 +24,17 @@ template <class V, BlockType type> MUSER_INLINE typename V::F load_weight(const 
 template <class V, BlockType type, int R, int T>
 void float_rows(const std::byte *tile, uint64_t tile_bytes, uint64_t first, uint64_t last, const float *rows, size_t stride,
                 float *acc) {
+    constexpr int width = V::lanes * (type == BlockType::F32 ? 4 : 2); // bytes of one value of all lanes
     typename V::F sums[R][T];
     for (int r = 0; r < R; ++r)
         for (int t = 0; t < T; ++t)
             sums[r][t] = V::load_f32(acc + (r * T + t) * V::lanes);
     for (uint64_t k = first; k < last; ++k) {
         typename V::F w[T];
+        if constexpr (R <= kDirectRows) // memory may be the limit
+            for (int t = 0; t < T; ++t)
+                for (int i = 0; i < width; i += 64)
+                    __builtin_prefetch(tile + t * tile_bytes + k * width + kFloatPrefetchBytes + i);
         for (int t = 0; t < T; ++t)
             w[t] = load_weight<V, type>(tile + t * tile_bytes, k);
         for (int r = 0; r < R; ++r) {
@@ -63,6 +69,7 @@ void float_tiles(const ProductCall &call, uint64_t tile, const float *values, si
             if constexpr (T == 1) {
                 step.template operator()<V::float_rows>();
                 step.template operator()<4>();
+                step.template operator()<3>();
             }
             step.template operator()<2>();
             step.template operator()<1>();

@@ -13,11 +13,8 @@
 namespace muser::cpu {
 
 inline constexpr int kDirectRows = 4;
-#ifndef PFD
-#define PFD 4096
-#define PFH 3
-#endif
-inline constexpr int kPrefetchBytes = PFD; // how far ahead of the block in use the packed bytes are asked for
+inline constexpr int kPrefetchBytes = 2048;      // how far ahead of the block in use the packed bytes are asked for
+inline constexpr uint64_t kStreamBytes = 48 * 1024; // least bytes of one line of reading; see direct_product
 
 // Where block `block` of R consecutive activation rows has its values.
 template <int R> struct RowBlocks {
@@ -85,29 +82,55 @@ struct ProductCall {
     }
 };
 
-template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
+// Adds one packed unit to acc [R][lanes], and asks for the bytes of the unit some way ahead unless they are at
+// or past `end`.
+template <class V, BlockType type, int R>
+MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const std::byte *end, size_t block, float *acc) {
     using Source = PackedSource<V, type>;
     constexpr int share = Source::unit_bytes / Source::unit_blocks;
-    for (uint64_t tile = call.first; tile < call.last; ++tile) {
-        alignas(64) float acc[R * V::lanes] = {};
-        const std::byte *unit = call.tile(tile);
-        for (size_t block = 0; block < call.layout.blocks; unit += Source::unit_bytes) {
-            Source source;
-            source.open_unit(unit);
-            for (int b = 0; b < Source::unit_blocks && block < call.layout.blocks; ++b, ++block) {
-                if (PFD) for (int i = 0; i < share; i += 64)
-                    __builtin_prefetch(unit + kPrefetchBytes + b * share + i, 0, PFH);
-                add_block<V>(source, b, RowBlocks<R>{call.rows, call.layout.bytes, call.layout, block}, acc);
-            }
-        }
-        for (int r = 0; r < R; ++r)
-            call.store<V>(tile, r, acc + r * V::lanes);
+    Source source;
+    source.open_unit(unit);
+    for (int b = 0; b < Source::unit_blocks && block < call.layout.blocks; ++b, ++block) {
+        const std::byte *ahead = unit + b * share + kPrefetchBytes;
+        if (ahead < end)
+            for (int i = 0; i < share; i += 64)
+                __builtin_prefetch(ahead + i);
+        add_block<V>(source, b, RowBlocks<R>{call.rows, call.layout.bytes, call.layout, block}, acc);
+    }
+}
+
+// For one or two rows, memory is the limit, and a core reads faster along a few lines than along one: the range
+// of tiles is cut into parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not pay,
+// nor more than two of the large units of the 256-value types.
+template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
+    using Source = PackedSource<V, type>;
+    constexpr int most = R > 2 ? 1 : Source::unit_blocks == 2 ? 4 : 2;
+    const uint64_t count = call.last - call.first, tile_bytes = call.matrix.tile_bytes;
+    const uint64_t worth = count * tile_bytes / kStreamBytes;
+    const int parts = worth >= most ? most : worth > 1 ? static_cast<int>(worth) : 1;
+    const std::byte *start[most + 1];
+    uint64_t first[most + 1];
+    for (int p = 0; p <= parts; ++p) {
+        first[p] = call.first + count * p / parts;
+        start[p] = call.tile(first[p]);
+    }
+    for (uint64_t i = 0; i < (count + parts - 1) / parts; ++i) {
+        alignas(64) float acc[most][R * V::lanes] = {};
+        const auto has = [&](int p) { return first[p] + i < first[p + 1]; };
+        size_t at = i * tile_bytes;
+        for (size_t block = 0; block < call.layout.blocks; block += Source::unit_blocks, at += Source::unit_bytes)
+            for (int p = 0; p < parts; ++p)
+                if (has(p))
+                    add_unit<V, type, R>(call, start[p] + at, start[p + 1], block, acc[p]);
+        for (int p = 0; p < parts; ++p)
+            for (int r = 0; r < R && has(p); ++r)
+                call.store<V>(first[p] + i, r, acc[p] + r * V::lanes);
     }
 }
 
 // Adds panel blocks [0, count), which are the rows' blocks from first_block on, to acc [R][lanes].
 template <class V, Arithmetic a, int R>
-__attribute__((noinline)) void panel_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows,
+__attribute__((noinline)) void panel_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows,
                                           const RowLayout &layout, size_t first_block, float *acc) {
     const PanelSource<V, a> source(panel);
     for (int b = 0; b < count; ++b)
@@ -115,7 +138,7 @@ __attribute__((noinline)) void panel_rows(const PanelBlock<V, a.scaling> *panel,
 }
 
 template <class V, Arithmetic a>
-void panel_all_rows(const PanelBlock<V, a.scaling> *panel, int count, const std::byte *rows, int n, const RowLayout &layout,
+void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows, int n, const RowLayout &layout,
                     size_t first_block, float *acc) {
     const auto step = [&]<int R>() {
         for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes)
@@ -128,7 +151,7 @@ void panel_all_rows(const PanelBlock<V, a.scaling> *panel, int count, const std:
 
 // Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks.
 template <class V, BlockType type>
-void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, packed_format(type).scaling> *panel) {
+void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, arithmetic_of(type)> *panel) {
     using Source = PackedSource<V, type>;
     const std::byte *unit = tile + static_cast<size_t>(first / Source::unit_blocks) * Source::unit_bytes;
     for (int done = 0; done < count; unit += Source::unit_bytes) {
@@ -138,7 +161,7 @@ void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, pac
             auto &block = panel[done];
             static_for<8>([&](auto g) { V::store(block.groups[g], source.template group<g>(b)); });
             block.set_scales(source.scales(b));
-            if constexpr (std::remove_reference_t<decltype(block)>::has_factors)
+            if constexpr (PanelBlock<V, arithmetic_of(type)>::has_factors)
                 static_for<2>([&](auto half) { V::store(block.factors[half], source.template factor<half>(b)); });
         }
     }
@@ -149,7 +172,7 @@ inline constexpr size_t kBatchBytes = 256 * 1024; // of activations that should 
 
 template <class V, BlockType type> void panel_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
-    PanelBlock<V, a.scaling> panel[V::panel_blocks];
+    PanelBlock<V, a> panel[V::panel_blocks];
     alignas(64) float acc[kRowBatch * V::lanes];
     const int blocks = static_cast<int>(call.layout.blocks);
     const int fit = static_cast<int>(kBatchBytes / (40 * call.layout.blocks + 1)) / V::panel_rows * V::panel_rows;

@@ -62,7 +62,6 @@ template <class V, BlockType type> class PackedSource {
 
     MUSER_INLINE void open_unit(const std::byte *unit) {
         unit_ = unit;
-        halves_ = unit + format.blocks * block_bytes;
         if constexpr (format.blocks == 8) {
             d_ = V::load_f16(half(0));
             if constexpr (format.store == ScaleStore::super_cm || format.store == ScaleStore::super_cmcm)
@@ -73,7 +72,7 @@ template <class V, BlockType type> class PackedSource {
     // Values 4g .. 4g + 3 of the unit's block b, one byte each, in the form that the level likes: unsigned ones
     // with or without their zero point, signed ones as they are or with 128 added.
     template <int g> MUSER_INLINE W group(int b) const {
-        const std::byte *block = unit_ + b * block_bytes;
+        const std::byte *block = unit_ + format.halves_bytes(V::lanes) + b * block_bytes;
         const auto word = [&](int index) __attribute__((always_inline)) { return V::load(block + index * 4 * V::lanes); };
         if constexpr (format.bytes)
             return V::signed_bytes(word(g));
@@ -138,7 +137,7 @@ template <class V, BlockType type> class PackedSource {
     }
 
   private:
-    MUSER_INLINE const std::byte *half(int index) const { return halves_ + index * 2 * V::lanes; }
+    MUSER_INLINE const std::byte *half(int index) const { return unit_ + index * 2 * V::lanes; }
 
     // The field at bit `from` of every byte, moved to bit `to`; mask as for a field at bit 0.
     template <int from, int to> static MUSER_INLINE W field(W word, uint32_t mask) {
@@ -149,13 +148,14 @@ template <class V, BlockType type> class PackedSource {
         return V::bit_and(word, V::splat(mask << to));
     }
 
-    const std::byte *unit_ = nullptr, *halves_ = nullptr;
+    const std::byte *unit_ = nullptr;
     F d_{}, minus_dmin_{};
 };
 
 // A block unpacked once for many activation rows. Plain arrays that are written and read a vector at a time:
 // the compiler copies structures of vectors in pieces, which stalls.
-template <class V, Scaling scaling> struct alignas(64) PanelBlock {
+template <class V, Arithmetic a> struct alignas(64) PanelBlock {
+    static constexpr Scaling scaling = a.scaling;
     using Scales = BlockScales<V, scaling>;
     static constexpr bool has_factors = scaling == Scaling::halves || scaling == Scaling::halves_min;
     static constexpr int n_scales = sizeof(Scales) / sizeof(typename V::F);
@@ -185,7 +185,7 @@ template <class V, Scaling scaling> struct alignas(64) PanelBlock {
 template <class V, Arithmetic a> class PanelSource {
   public:
     static constexpr Arithmetic arithmetic = a;
-    using Block = PanelBlock<V, a.scaling>;
+    using Block = PanelBlock<V, a>;
 
     explicit PanelSource(const Block *blocks) : blocks_(blocks) {}
     template <int g> MUSER_INLINE typename V::W group(int b) const { return V::load(blocks_[b].groups[g]); }
