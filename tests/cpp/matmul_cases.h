@@ -16,8 +16,8 @@ namespace muser::cpu::testing {
 using gguf::BlockType;
 
 inline const std::vector<BlockType> kTypes = {
-    BlockType::F32,  BlockType::F16,  BlockType::BF16, BlockType::Q4_0, BlockType::Q4_1,
-    BlockType::Q5_0, BlockType::Q5_1, BlockType::Q8_0, BlockType::Q2_K, BlockType::Q3_K,
+    BlockType::F32,  BlockType::F16,  BlockType::BF16, BlockType::Q4_0,   BlockType::Q4_1,
+    BlockType::Q5_0, BlockType::Q5_1, BlockType::Q8_0, BlockType::Q2_K,   BlockType::Q3_K,
     BlockType::Q4_K, BlockType::Q5_K, BlockType::Q6_K, BlockType::IQ4_NL, BlockType::IQ4_XS};
 
 // Byte offsets of the float16 scales in a file block.
@@ -123,12 +123,14 @@ class Product {
         Aligned quants(stride * static_cast<size_t>(n));
         if (needs_quantized_rows(matrix_.type))
             for (int r = 0; r < n; ++r)
-                kernels_.quantize_row(rows.data() + r * matrix_.cols, matrix_.cols, quants.data() + r * stride);
+                kernels_.quantize_row(rows.data() + r * matrix_.cols, matrix_.cols,
+                                      quants.data() + r * stride);
         const ActivationRows in{rows.data(), matrix_.cols, quants.data()};
         std::vector<float> out(static_cast<size_t>(n) * matrix_.rows, -12345.0f);
         const uint64_t step = split ? 1 : matrix_.tiles();
         for (uint64_t first = 0; first < matrix_.tiles(); first += step)
-            kernels_.matmul(matrix_, first, std::min(first + step, matrix_.tiles()), in, n, out.data(), matrix_.rows, bias);
+            kernels_.matmul(matrix_, first, std::min(first + step, matrix_.tiles()), in, n, out.data(),
+                            matrix_.rows, bias);
         return out;
     }
 

@@ -21,7 +21,8 @@ std::vector<uint64_t> widths(BlockType type) {
 }
 
 // The activation row that a product with this weight type really uses.
-std::vector<double> effective_row(const MatmulKernels &kernels, BlockType type, const float *row, uint64_t cols) {
+std::vector<double> effective_row(const MatmulKernels &kernels, BlockType type, const float *row,
+                                  uint64_t cols) {
     std::vector<double> values(row, row + cols);
     if (!needs_quantized_rows(type))
         return values;

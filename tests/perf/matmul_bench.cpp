@@ -1,6 +1,7 @@
 // Speed of the matrix products of one level, next to what this machine can do: streaming reads for decode
 // (n = 1, 2, 4 rows over a matrix larger than the cache), arithmetic peaks for prefill (n = 512).
-// Best of several repeats, one thread. Usage: matmul_bench [--level NAME] [--types Q4_0,...] [--cols N] [--mib N]
+// Best of several repeats, one thread. Usage: matmul_bench [--level NAME] [--types Q4_0,...] [--cols N]
+// [--mib N]
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -28,10 +29,12 @@ class Case {
     Case(BlockType type, uint64_t rows, uint64_t cols, const MatmulKernels &kernels)
         : kernels_(kernels), rng_(1), source_(random_matrix(type, 64, cols, rng_)),
           packed_(packed_bytes(type, rows, cols, kernels.lanes)), out_(512 * rows) {
-        matrix_ = {type, rows, cols, kernels.lanes, packed_bytes(type, 1, cols, kernels.lanes), packed_.data()};
+        matrix_ = {type,          rows, cols, kernels.lanes, packed_bytes(type, 1, cols, kernels.lanes),
+                   packed_.data()};
         file_.resize(source_.data.size() / 64 * rows); // the same 64 rows over and over
         for (size_t at = 0; at < file_.size(); at += source_.data.size())
-            std::memcpy(file_.data() + at, source_.data.data(), std::min(source_.data.size(), file_.size() - at));
+            std::memcpy(file_.data() + at, source_.data.data(),
+                        std::min(source_.data.size(), file_.size() - at));
         pack();
         values_ = random_rows(512, cols, rng_);
         const size_t bytes = quantized_row_bytes(cols);
@@ -63,7 +66,8 @@ class Case {
 
 void run_type(BlockType type, const Options &options) {
     const MatmulKernels &kernels = matmul_kernels(options.level);
-    const double row_bytes = static_cast<double>(packed_bytes(type, 1, options.cols, kernels.lanes)) / kernels.lanes;
+    const double row_bytes =
+        static_cast<double>(packed_bytes(type, 1, options.cols, kernels.lanes)) / kernels.lanes;
     const auto rows = static_cast<uint64_t>(options.mib * 1048576 / row_bytes) / 32 * 32;
     Case c(type, rows, options.cols, kernels);
     const double bytes = row_bytes * static_cast<double>(rows);
@@ -110,11 +114,14 @@ Options parse(int argc, char **argv) {
 int main(int argc, char **argv) {
     const Options options = parse(argc, argv);
     std::printf("%s\nlevel %s, one thread, cols %llu, matrix %.0f MiB\n", cpu_features().c_str(),
-                std::string(level_name(options.level)).c_str(), static_cast<unsigned long long>(options.cols), options.mib);
-    std::printf("streaming read %.1f GB/s; arithmetic of portable loops: float fma %.1f GMAC/s, int8 dot %.1f GMAC/s\n",
+                std::string(level_name(options.level)).c_str(), static_cast<unsigned long long>(options.cols),
+                options.mib);
+    std::printf("streaming read %.1f GB/s; arithmetic of portable loops: float fma %.1f GMAC/s, int8 dot "
+                "%.1f GMAC/s\n",
                 streaming_read_gb(options.mib), float_peak_gmac(), int8_peak_gmac());
     std::printf("%-7s %7s %31s %39s\n", "", "pack", "GB/s of weights at n =", "GMAC/s in cache at n =");
-    std::printf("%-7s %7s %7d %7d %7d %7d %7d %7d %7d %7d %7d\n", "type", "GB/s", 1, 2, 3, 4, 1, 4, 16, 64, 512);
+    std::printf("%-7s %7s %7d %7d %7d %7d %7d %7d %7d %7d %7d\n", "type", "GB/s", 1, 2, 3, 4, 1, 4, 16, 64,
+                512);
     for (const BlockType type : kTypes) {
         const std::string name(gguf::traits(type).name);
         if (options.types == "all" || ("," + options.types + ",").find("," + name + ",") != std::string::npos)

@@ -53,7 +53,8 @@ Level choose_level() {
     for (const Level level : kAllLevels)
         known = known || asked == level_name(level);
     const std::string problem = known ? " is not available on this machine" : " is no CPU level";
-    throw Error(ErrorCode::parameter, "MUSER_CPU_LEVEL=" + std::string(asked) + problem + "; there is " + names,
+    throw Error(ErrorCode::parameter,
+                "MUSER_CPU_LEVEL=" + std::string(asked) + problem + "; there is " + names,
                 {{"parameter", "MUSER_CPU_LEVEL"}, {"value", std::string(asked)}});
 }
 

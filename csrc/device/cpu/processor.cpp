@@ -62,13 +62,20 @@ Processor inspect_processor() {
         const char *name;
         bool present;
     } table[] = {
-        {"avx", ymm_saved && bit(one.c, 28)},       {"avx2", ymm_saved && bit(seven.b, 5)},
-        {"fma", ymm_saved && bit(one.c, 12)},       {"f16c", ymm_saved && bit(one.c, 29)},
-        {"bmi1", bit(seven.b, 3)},                  {"bmi2", bit(seven.b, 8)},
-        {"movbe", bit(one.c, 22)},                  {"lzcnt", bit(extended.c, 5)},
-        {"avx512f", zmm_saved && bit(seven.b, 16)}, {"avx512bw", zmm_saved && bit(seven.b, 30)},
-        {"avx512cd", zmm_saved && bit(seven.b, 28)}, {"avx512dq", zmm_saved && bit(seven.b, 17)},
-        {"avx512vl", zmm_saved && bit(seven.b, 31)}, {"avx512vnni", zmm_saved && bit(seven.c, 11)},
+        {"avx", ymm_saved && bit(one.c, 28)},
+        {"avx2", ymm_saved && bit(seven.b, 5)},
+        {"fma", ymm_saved && bit(one.c, 12)},
+        {"f16c", ymm_saved && bit(one.c, 29)},
+        {"bmi1", bit(seven.b, 3)},
+        {"bmi2", bit(seven.b, 8)},
+        {"movbe", bit(one.c, 22)},
+        {"lzcnt", bit(extended.c, 5)},
+        {"avx512f", zmm_saved && bit(seven.b, 16)},
+        {"avx512bw", zmm_saved && bit(seven.b, 30)},
+        {"avx512cd", zmm_saved && bit(seven.b, 28)},
+        {"avx512dq", zmm_saved && bit(seven.b, 17)},
+        {"avx512vl", zmm_saved && bit(seven.b, 31)},
+        {"avx512vnni", zmm_saved && bit(seven.c, 11)},
     };
     constexpr size_t kV3 = 8; // the first eight make the avx2 level, all of them avx512
 

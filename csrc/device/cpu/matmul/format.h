@@ -48,12 +48,14 @@ struct PackedFormat {
     bool bytes, nibbles, pairs, bits;
     ScaleStore store;
     Scaling scaling;
-    int zero;   // subtracted from the stored unsigned integer; 0 for the signed ones
-    int max;    // largest stored integer
+    int zero;       // subtracted from the stored unsigned integer; 0 for the signed ones
+    int max;        // largest stored integer
     bool is_signed; // int8 after unpacking (Q8_0, and the IQ4 types after their table)
     bool levels;    // nibbles index the IQ4 level table
 
-    constexpr int words() const { return (bytes ? 8 : 0) + (nibbles ? 4 : 0) + (pairs ? 2 : 0) + (bits ? 1 : 0); }
+    constexpr int words() const {
+        return (bytes ? 8 : 0) + (nibbles ? 4 : 0) + (pairs ? 2 : 0) + (bits ? 1 : 0);
+    }
     constexpr int halves() const { // even, so that every unit is a multiple of 4 * lanes bytes
         switch (store) {
         case ScaleStore::block_d: return blocks;
@@ -63,7 +65,8 @@ struct PackedFormat {
         }
     }
     constexpr int block_bytes(int lanes) const { return words() * 4 * lanes; }
-    constexpr int halves_bytes(int lanes) const { return halves() * 2 * lanes; } // the blocks' offset in a unit
+    // The half vectors' bytes: where the blocks of a unit start.
+    constexpr int halves_bytes(int lanes) const { return halves() * 2 * lanes; }
     constexpr int unit_bytes(int lanes) const { return halves_bytes(lanes) + blocks * block_bytes(lanes); }
 };
 
@@ -74,7 +77,8 @@ constexpr bool is_float_type(BlockType type) {
 constexpr PackedFormat packed_format(BlockType type) {
     using enum ScaleStore;
     using enum Scaling;
-    switch (type) { //         blocks bytes  nibbles pairs bits   store       scaling     zero max  signed levels
+    // blocks, bytes, nibbles, pairs, bits, store, scaling, zero, max, is_signed, levels
+    switch (type) {
     case BlockType::Q4_0: return {2, false, true, false, false, block_d, scale, 8, 15, false, false};
     case BlockType::Q4_1: return {2, false, true, false, false, block_dm, scale_min, 0, 15, false, false};
     case BlockType::Q5_0: return {2, false, true, false, true, block_d, scale, 16, 31, false, false};

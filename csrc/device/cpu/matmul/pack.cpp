@@ -6,6 +6,7 @@
 
 #include "device/cpu/matmul.h"
 #include "device/cpu/matmul/activations.h"
+#include "device/cpu/matmul/each_type.h"
 #include "device/cpu/matmul/lane_block.h"
 #include "device/cpu/matmul/row_unit.h"
 #include "gguf/dequant.h"
@@ -21,7 +22,8 @@ struct TileRows {
     int count;
 };
 
-template <BlockType type, int lanes> void pack_quantized_tile(const TileRows &rows, uint64_t cols, std::byte *dst) {
+template <BlockType type, int lanes>
+void pack_quantized_tile(const TileRows &rows, uint64_t cols, std::byte *dst) {
     constexpr PackedFormat format = packed_format(type);
     constexpr int n_words = format.blocks * format.words();
     constexpr int n_halves = format.halves();
@@ -67,7 +69,8 @@ template <class Value, int lanes> void pack_float_tile(const TileRows &rows, uin
         const uint64_t width = std::min(kStrip, cols - k0);
         Value strip[lanes][kStrip] = {};
         for (int lane = 0; lane < rows.count; ++lane)
-            std::memcpy(strip[lane], rows.first + lane * rows.row_bytes + k0 * sizeof(Value), width * sizeof(Value));
+            std::memcpy(strip[lane], rows.first + lane * rows.row_bytes + k0 * sizeof(Value),
+                        width * sizeof(Value));
         for (uint64_t k = 0; k < width; ++k)
             for (int lane = 0; lane < lanes; ++lane)
                 out[(k0 + k) * lanes + lane] = strip[lane][k];
@@ -75,23 +78,11 @@ template <class Value, int lanes> void pack_float_tile(const TileRows &rows, uin
 }
 
 template <int lanes> void pack_tile(BlockType type, const TileRows &rows, uint64_t cols, std::byte *dst) {
-    switch (type) {
-    case BlockType::F32: return pack_float_tile<uint32_t, lanes>(rows, cols, dst);
-    case BlockType::F16:
-    case BlockType::BF16: return pack_float_tile<uint16_t, lanes>(rows, cols, dst);
-    case BlockType::Q4_0: return pack_quantized_tile<BlockType::Q4_0, lanes>(rows, cols, dst);
-    case BlockType::Q4_1: return pack_quantized_tile<BlockType::Q4_1, lanes>(rows, cols, dst);
-    case BlockType::Q5_0: return pack_quantized_tile<BlockType::Q5_0, lanes>(rows, cols, dst);
-    case BlockType::Q5_1: return pack_quantized_tile<BlockType::Q5_1, lanes>(rows, cols, dst);
-    case BlockType::Q8_0: return pack_quantized_tile<BlockType::Q8_0, lanes>(rows, cols, dst);
-    case BlockType::Q2_K: return pack_quantized_tile<BlockType::Q2_K, lanes>(rows, cols, dst);
-    case BlockType::Q3_K: return pack_quantized_tile<BlockType::Q3_K, lanes>(rows, cols, dst);
-    case BlockType::Q4_K: return pack_quantized_tile<BlockType::Q4_K, lanes>(rows, cols, dst);
-    case BlockType::Q5_K: return pack_quantized_tile<BlockType::Q5_K, lanes>(rows, cols, dst);
-    case BlockType::Q6_K: return pack_quantized_tile<BlockType::Q6_K, lanes>(rows, cols, dst);
-    case BlockType::IQ4_NL: return pack_quantized_tile<BlockType::IQ4_NL, lanes>(rows, cols, dst);
-    case BlockType::IQ4_XS: return pack_quantized_tile<BlockType::IQ4_XS, lanes>(rows, cols, dst);
-    }
+    if (type == BlockType::F32)
+        return pack_float_tile<uint32_t, lanes>(rows, cols, dst);
+    if (is_float_type(type))
+        return pack_float_tile<uint16_t, lanes>(rows, cols, dst);
+    with_quantized_type(type, [&]<BlockType t>() { pack_quantized_tile<t, lanes>(rows, cols, dst); });
 }
 
 } // namespace
@@ -127,22 +118,19 @@ void unpack_float_row(const PackedMatrix &matrix, const std::byte *tile, int lan
         } else {
             uint16_t bits;
             std::memcpy(&bits, tile + index * 2, 2);
-            dst[k] = matrix.type == BlockType::F16 ? gguf::half_to_float(bits) : gguf::bfloat16_to_float(bits);
+            dst[k] =
+                matrix.type == BlockType::F16 ? gguf::half_to_float(bits) : gguf::bfloat16_to_float(bits);
         }
     }
 }
 
-} // namespace
-
-void unpack_row(const PackedMatrix &matrix, uint64_t row, float *dst) {
-    const std::byte *tile = matrix.data + row / matrix.lanes * matrix.tile_bytes;
-    const int lane = static_cast<int>(row % matrix.lanes);
-    if (is_float_type(matrix.type))
-        return unpack_float_row(matrix, tile, lane, dst);
-    const PackedFormat format = packed_format(matrix.type);
+template <BlockType type>
+void unpack_quantized_row(const PackedMatrix &matrix, const std::byte *tile, int lane, float *dst) {
+    constexpr PackedFormat format = packed_format(type);
     for (uint64_t b = 0; b < matrix.cols / 32; ++b, dst += 32) {
         const std::byte *unit = tile + b / format.blocks * format.unit_bytes(matrix.lanes);
-        const LaneBlock block = decode_lane_block(format, unit, matrix.lanes, lane, static_cast<int>(b % format.blocks));
+        const LaneBlock block =
+            decode_lane_block<type>(unit, matrix.lanes, lane, static_cast<int>(b % format.blocks));
         for (int k = 0; k < 32; ++k) {
             const float q = block.q[k];
             switch (format.scaling) {
@@ -155,6 +143,17 @@ void unpack_row(const PackedMatrix &matrix, uint64_t row, float *dst) {
             }
         }
     }
+}
+
+} // namespace
+
+void unpack_row(const PackedMatrix &matrix, uint64_t row, float *dst) {
+    const std::byte *tile = matrix.data + row / matrix.lanes * matrix.tile_bytes;
+    const int lane = static_cast<int>(row % matrix.lanes);
+    if (is_float_type(matrix.type))
+        return unpack_float_row(matrix, tile, lane, dst);
+    with_quantized_type(matrix.type,
+                        [&]<BlockType type>() { unpack_quantized_row<type>(matrix, tile, lane, dst); });
 }
 
 bool needs_quantized_rows(BlockType type) { return !is_float_type(type); }

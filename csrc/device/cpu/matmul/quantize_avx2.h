@@ -54,7 +54,8 @@ void quantize_row_avx2(const float *src, uint64_t cols, std::byte *dst) {
             const __m256 by = _mm256_set1_ps(inverse);
             __m256i w[4];
             for (int i = 0; i < 4; ++i)
-                w[i] = _mm256_cvtps_epi32(_mm256_mul_ps(x[i], by)); // to nearest even, the default rounding mode
+                w[i] =
+                    _mm256_cvtps_epi32(_mm256_mul_ps(x[i], by)); // to nearest even, the default rounding mode
             q = _mm256_packs_epi16(_mm256_packs_epi32(w[0], w[1]), _mm256_packs_epi32(w[2], w[3]));
             q = _mm256_permutevar8x32_epi32(q, order);
         }

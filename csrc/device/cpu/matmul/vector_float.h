@@ -6,11 +6,12 @@
 
 namespace muser::cpu {
 
-inline constexpr int kFloatBatch = 48;       // rows whose accumulators are kept beside a strip of weights
+inline constexpr int kFloatBatch = 48; // rows whose accumulators are kept beside a strip of weights
 inline constexpr int kFloatPrefetchBytes = 1024;
 inline constexpr uint64_t kFloatStrip = 256; // weight values a lane that stay in first-level cache
 
-template <class V, BlockType type> MUSER_INLINE typename V::F load_weight(const std::byte *values, uint64_t k) {
+template <class V, BlockType type>
+MUSER_INLINE typename V::F load_weight(const std::byte *values, uint64_t k) {
     const std::byte *p = values + k * V::lanes * (type == BlockType::F32 ? 4 : 2);
     if constexpr (type == BlockType::F32)
         return V::load_f32(reinterpret_cast<const float *>(p));
@@ -22,8 +23,8 @@ template <class V, BlockType type> MUSER_INLINE typename V::F load_weight(const 
 
 // acc [R][T][lanes] of R rows and T tiles takes in values [first, last).
 template <class V, BlockType type, int R, int T>
-void float_rows(const std::byte *tile, uint64_t tile_bytes, uint64_t first, uint64_t last, const float *rows, size_t stride,
-                float *acc) {
+void float_rows(const std::byte *tile, uint64_t tile_bytes, uint64_t first, uint64_t last, const float *rows,
+                size_t stride, float *acc) {
     constexpr int width = V::lanes * (type == BlockType::F32 ? 4 : 2); // bytes of one value of all lanes
     typename V::F sums[R][T];
     for (int r = 0; r < R; ++r)
@@ -63,8 +64,8 @@ void float_tiles(const ProductCall &call, uint64_t tile, const float *values, si
             int r = 0;
             const auto step = [&]<int R>() {
                 for (; r + R <= batch; r += R)
-                    float_rows<V, type, R, T>(call.tile(tile), call.matrix.tile_bytes, first, last, values + (r0 + r) * stride,
-                                              stride, acc + r * T * V::lanes);
+                    float_rows<V, type, R, T>(call.tile(tile), call.matrix.tile_bytes, first, last,
+                                              values + (r0 + r) * stride, stride, acc + r * T * V::lanes);
             };
             if constexpr (T == 1) {
                 step.template operator()<V::float_rows>();
@@ -80,7 +81,8 @@ void float_tiles(const ProductCall &call, uint64_t tile, const float *values, si
     }
 }
 
-template <class V, BlockType type> void float_product(const ProductCall &call, const float *values, size_t stride) {
+template <class V, BlockType type>
+void float_product(const ProductCall &call, const float *values, size_t stride) {
     uint64_t tile = call.first;
     if (call.n <= 2)
         for (; tile + 2 <= call.last; tile += 2)

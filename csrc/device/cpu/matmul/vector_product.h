@@ -13,7 +13,8 @@
 namespace muser::cpu {
 
 inline constexpr int kDirectRows = 4;
-inline constexpr int kPrefetchBytes = 2048;      // how far ahead of the block in use the packed bytes are asked for
+inline constexpr int kPrefetchBytes =
+    2048; // how far ahead of the block in use the packed bytes are asked for
 inline constexpr uint64_t kStreamBytes = 48 * 1024; // least bytes of one line of reading; see direct_product
 
 // Where block `block` of R consecutive activation rows has its values.
@@ -82,10 +83,11 @@ struct ProductCall {
     }
 };
 
-// Adds one packed unit to acc [R][lanes], and asks for the bytes of the unit some way ahead unless they are at
-// or past `end`.
+// Adds one packed unit to acc [R][lanes], and asks for the bytes of the unit some way ahead unless they are
+// at or past `end`.
 template <class V, BlockType type, int R>
-MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const std::byte *end, size_t block, float *acc) {
+MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const std::byte *end, size_t block,
+                           float *acc) {
     using Source = PackedSource<V, type>;
     constexpr int share = Source::unit_bytes / Source::unit_blocks;
     Source source;
@@ -99,9 +101,9 @@ MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const
     }
 }
 
-// For one or two rows, memory is the limit, and a core reads faster along a few lines than along one: the range
-// of tiles is cut into parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not pay,
-// nor more than two of the large units of the 256-value types.
+// For one or two rows, memory is the limit, and a core reads faster along a few lines than along one: the
+// range of tiles is cut into parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not
+// pay, nor more than two of the large units of the 256-value types.
 template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
     using Source = PackedSource<V, type>;
     constexpr int most = R > 2 ? 1 : Source::unit_blocks == 2 ? 4 : 2;
@@ -118,7 +120,8 @@ template <class V, BlockType type, int R> void direct_product(const ProductCall 
         alignas(64) float acc[most][R * V::lanes] = {};
         const auto has = [&](int p) { return first[p] + i < first[p + 1]; };
         size_t at = i * tile_bytes;
-        for (size_t block = 0; block < call.layout.blocks; block += Source::unit_blocks, at += Source::unit_bytes)
+        for (size_t block = 0; block < call.layout.blocks;
+             block += Source::unit_blocks, at += Source::unit_bytes)
             for (int p = 0; p < parts; ++p)
                 if (has(p))
                     add_unit<V, type, R>(call, start[p] + at, start[p + 1], block, acc[p]);
@@ -138,8 +141,8 @@ __attribute__((noinline)) void panel_rows(const PanelBlock<V, a> *panel, int cou
 }
 
 template <class V, Arithmetic a>
-void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows, int n, const RowLayout &layout,
-                    size_t first_block, float *acc) {
+void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows, int n,
+                    const RowLayout &layout, size_t first_block, float *acc) {
     const auto step = [&]<int R>() {
         for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes)
             panel_rows<V, a, R>(panel, count, rows, layout, first_block, acc);
@@ -162,7 +165,8 @@ void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, ari
             static_for<8>([&](auto g) { V::store(block.groups[g], source.template group<g>(b)); });
             block.set_scales(source.scales(b));
             if constexpr (PanelBlock<V, arithmetic_of(type)>::has_factors)
-                static_for<2>([&](auto half) { V::store(block.factors[half], source.template factor<half>(b)); });
+                static_for<2>(
+                    [&](auto half) { V::store(block.factors[half], source.template factor<half>(b)); });
         }
     }
 }
@@ -175,7 +179,8 @@ template <class V, BlockType type> void panel_product(const ProductCall &call) {
     PanelBlock<V, a> panel[V::panel_blocks];
     alignas(64) float acc[kRowBatch * V::lanes];
     const int blocks = static_cast<int>(call.layout.blocks);
-    const int fit = static_cast<int>(kBatchBytes / (40 * call.layout.blocks + 1)) / V::panel_rows * V::panel_rows;
+    const int fit =
+        static_cast<int>(kBatchBytes / (40 * call.layout.blocks + 1)) / V::panel_rows * V::panel_rows;
     const int most = fit < 16 ? 16 : fit > kRowBatch ? kRowBatch : fit;
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = call.n - r0 < most ? call.n - r0 : most;

@@ -69,11 +69,13 @@ template <class V, BlockType type> class PackedSource {
         }
     }
 
-    // Values 4g .. 4g + 3 of the unit's block b, one byte each, in the form that the level likes: unsigned ones
-    // with or without their zero point, signed ones as they are or with 128 added.
+    // Values 4g .. 4g + 3 of the unit's block b, one byte each, in the form that the level likes: unsigned
+    // ones with or without their zero point, signed ones as they are or with 128 added.
     template <int g> MUSER_INLINE W group(int b) const {
         const std::byte *block = unit_ + format.halves_bytes(V::lanes) + b * block_bytes;
-        const auto word = [&](int index) __attribute__((always_inline)) { return V::load(block + index * 4 * V::lanes); };
+        const auto word = [&](int index) __attribute__((always_inline)) {
+            return V::load(block + index * 4 * V::lanes);
+        };
         if constexpr (format.bytes)
             return V::signed_bytes(word(g));
         W value;
@@ -190,7 +192,9 @@ template <class V, Arithmetic a> class PanelSource {
     explicit PanelSource(const Block *blocks) : blocks_(blocks) {}
     template <int g> MUSER_INLINE typename V::W group(int b) const { return V::load(blocks_[b].groups[g]); }
     MUSER_INLINE BlockScales<V, a.scaling> scales(int b) const { return blocks_[b].get_scales(); }
-    template <int half> MUSER_INLINE typename V::C factor(int b) const { return V::load_factor(blocks_[b].factors[half]); }
+    template <int half> MUSER_INLINE typename V::C factor(int b) const {
+        return V::load_factor(blocks_[b].factors[half]);
+    }
 
   private:
     const Block *blocks_;

@@ -24,7 +24,9 @@ struct Avx2 {
     };
     using C = W; // a half's factor as int16, twice a lane: both factors of vpmaddwd
 
-    static MUSER_INLINE __m256i load8(const void *p) { return _mm256_loadu_si256(static_cast<const __m256i *>(p)); }
+    static MUSER_INLINE __m256i load8(const void *p) {
+        return _mm256_loadu_si256(static_cast<const __m256i *>(p));
+    }
     static MUSER_INLINE W load(const std::byte *p) { return {load8(p), load8(p + 32)}; }
     static MUSER_INLINE C load_factor(const std::byte *p) { return load(p); }
     static MUSER_INLINE void store(std::byte *p, W x) {
@@ -33,18 +35,27 @@ struct Avx2 {
     }
     static MUSER_INLINE W both(__m256i x) { return {x, x}; }
     static MUSER_INLINE W splat(uint32_t x) { return both(_mm256_set1_epi32(static_cast<int>(x))); }
-    static MUSER_INLINE W bit_and(W x, W y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+    static MUSER_INLINE W bit_and(W x, W y) {
+        return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
+    }
     static MUSER_INLINE W bit_or(W x, W y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
-    static MUSER_INLINE W shift_left(W x, int n) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
-    template <int n> static MUSER_INLINE W shift_right(W x) { return {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)}; }
+    static MUSER_INLINE W shift_left(W x, int n) {
+        return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)};
+    }
+    template <int n> static MUSER_INLINE W shift_right(W x) {
+        return {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)};
+    }
     static MUSER_INLINE W top_byte(W x) { return {_mm256_srai_epi32(x.a, 24), _mm256_srai_epi32(x.b, 24)}; }
     template <int> static MUSER_INLINE W without_zero_point(W x) { return x; } // the sums see to it
     static MUSER_INLINE W signed_bytes(W x) { return x; }
     static MUSER_INLINE W iq4_levels(W index) {
-        const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(kIq4Levels)));
+        const __m256i table =
+            _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(kIq4Levels)));
         return {_mm256_shuffle_epi8(table, index.a), _mm256_shuffle_epi8(table, index.b)};
     }
-    static MUSER_INLINE __m128i load_halves(const std::byte *p) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p)); }
+    static MUSER_INLINE __m128i load_halves(const std::byte *p) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    }
     static MUSER_INLINE W load_u16(const std::byte *p) {
         return {_mm256_cvtepu16_epi32(load_halves(p)), _mm256_cvtepu16_epi32(load_halves(p + 16))};
     }
@@ -72,7 +83,9 @@ struct Avx2 {
     }
     static MUSER_INLINE F add(F x, F y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
     static MUSER_INLINE F mul(F x, F y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
-    static MUSER_INLINE F fma(F x, F y, F z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+    static MUSER_INLINE F fma(F x, F y, F z) {
+        return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+    }
 
     // (c0 | c1 << 8) a lane, int8 each, to the factor of the first and of the second half.
     static MUSER_INLINE C low_factor(W cc) { return twice(top_byte(shift_left(cc, 24))); }
@@ -91,7 +104,9 @@ struct Avx2 {
     static MUSER_INLINE W products(W w, __m256i values) {
         return {_mm256_maddubs_epi16(w.a, values), _mm256_maddubs_epi16(w.b, values)};
     }
-    static MUSER_INLINE W pair_sums(W x, W factors) { return {_mm256_madd_epi16(x.a, factors.a), _mm256_madd_epi16(x.b, factors.b)}; }
+    static MUSER_INLINE W pair_sums(W x, W factors) {
+        return {_mm256_madd_epi16(x.a, factors.a), _mm256_madd_epi16(x.b, factors.b)};
+    }
 
     // Additions in the written order. The compiler would otherwise balance the sums of a block into trees,
     // which keeps every product alive and spills most of them.

@@ -25,8 +25,12 @@ struct Avx512 {
     };
     using C = F; // a half's factor; products with it stay below 2^24, so float32 is exact
 
-    static MUSER_INLINE W load(const std::byte *p) { return {_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64)}; }
-    static MUSER_INLINE C load_factor(const std::byte *p) { return load_f32(reinterpret_cast<const float *>(p)); }
+    static MUSER_INLINE W load(const std::byte *p) {
+        return {_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64)};
+    }
+    static MUSER_INLINE C load_factor(const std::byte *p) {
+        return load_f32(reinterpret_cast<const float *>(p));
+    }
     static MUSER_INLINE void store(std::byte *p, W x) {
         _mm512_storeu_si512(p, x.a);
         _mm512_storeu_si512(p + 64, x.b);
@@ -34,16 +38,20 @@ struct Avx512 {
     static MUSER_INLINE void store(std::byte *p, F x) { store(reinterpret_cast<float *>(p), x); }
     static MUSER_INLINE W both(__m512i x) { return {x, x}; }
     static MUSER_INLINE W splat(uint32_t x) { return both(_mm512_set1_epi32(static_cast<int>(x))); }
-    static MUSER_INLINE W bit_and(W x, W y) { return {_mm512_and_si512(x.a, y.a), _mm512_and_si512(x.b, y.b)}; }
+    static MUSER_INLINE W bit_and(W x, W y) {
+        return {_mm512_and_si512(x.a, y.a), _mm512_and_si512(x.b, y.b)};
+    }
     static MUSER_INLINE W bit_or(W x, W y) { return {_mm512_or_si512(x.a, y.a), _mm512_or_si512(x.b, y.b)}; }
     static MUSER_INLINE W shift_left(W x, int n) {
         const auto count = static_cast<unsigned>(n);
         return {_mm512_slli_epi32(x.a, count), _mm512_slli_epi32(x.b, count)};
     }
-    template <int n> static MUSER_INLINE W shift_right(W x) { return {_mm512_srli_epi32(x.a, n), _mm512_srli_epi32(x.b, n)}; }
+    template <int n> static MUSER_INLINE W shift_right(W x) {
+        return {_mm512_srli_epi32(x.a, n), _mm512_srli_epi32(x.b, n)};
+    }
     static MUSER_INLINE W top_byte(W x) { return {_mm512_srai_epi32(x.a, 24), _mm512_srai_epi32(x.b, 24)}; }
     template <int> static MUSER_INLINE W without_zero_point(W x) { return x; } // the sums see to it
-    static MUSER_INLINE W signed_bytes(W x) { // plus 128
+    static MUSER_INLINE W signed_bytes(W x) {                                  // plus 128
         const __m512i bit = _mm512_set1_epi8(-128);
         return {_mm512_xor_si512(x.a, bit), _mm512_xor_si512(x.b, bit)};
     }
@@ -84,7 +92,9 @@ struct Avx512 {
     }
     static MUSER_INLINE F add(F x, F y) { return {_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)}; }
     static MUSER_INLINE F mul(F x, F y) { return {_mm512_mul_ps(x.a, y.a), _mm512_mul_ps(x.b, y.b)}; }
-    static MUSER_INLINE F fma(F x, F y, F z) { return {_mm512_fmadd_ps(x.a, y.a, z.a), _mm512_fmadd_ps(x.b, y.b, z.b)}; }
+    static MUSER_INLINE F fma(F x, F y, F z) {
+        return {_mm512_fmadd_ps(x.a, y.a, z.a), _mm512_fmadd_ps(x.b, y.b, z.b)};
+    }
 
     // (c0 | c1 << 8) a lane, int8 each, to the factor of the first and of the second half.
     static MUSER_INLINE C low_factor(W cc) { return to_float(top_byte(shift_left(cc, 24))); }
@@ -100,7 +110,8 @@ struct Avx512 {
     }
 
     // Minus the zero point times the sum of the activations, of the block or of one half.
-    template <Arithmetic a, int R> static MUSER_INLINE __m512i start(const RowBlocks<R> &rows, int r, int half) {
+    template <Arithmetic a, int R>
+    static MUSER_INLINE __m512i start(const RowBlocks<R> &rows, int r, int half) {
         if constexpr (a.is_signed)
             return broadcast_word(rows.zero128(r));
         else if constexpr (a.zero == 8)
@@ -133,7 +144,8 @@ struct Avx512 {
             if constexpr (halves) {
                 const C factor = source.template factor<half>(b);
                 for (int r = 0; r < R; ++r)
-                    out[r] = half == 0 ? mul(factor, to_float(sum[r])) : fma(factor, to_float(sum[r]), out[r]);
+                    out[r] =
+                        half == 0 ? mul(factor, to_float(sum[r])) : fma(factor, to_float(sum[r]), out[r]);
             } else {
                 for (int r = 0; r < R; ++r)
                     out[r] = to_float(sum[r]);

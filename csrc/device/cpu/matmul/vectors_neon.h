@@ -1,6 +1,6 @@
-// NEON vectors with the dot-product extension. A tile has 16 lanes, four registers a vector. sdot takes signed
-// bytes on both sides, so weights lose their zero point while they are unpacked.
-// Include from *_neon.cpp only.
+// NEON vectors with the dot-product extension. A tile has 16 lanes, four registers a vector. sdot takes
+// signed bytes on both sides, so weights lose their zero point while they are unpacked. Include from
+// *_neon.cpp only.
 #pragma once
 
 #include <arm_neon.h>
@@ -25,7 +25,9 @@ struct Neon {
     using C = W;
 
     // {f(0), f(1), f(2), f(3)}
-    template <class Result, class Function> static MUSER_INLINE Result each(Function &&f) { return {{f(0), f(1), f(2), f(3)}}; }
+    template <class Result, class Function> static MUSER_INLINE Result each(Function &&f) {
+        return {{f(0), f(1), f(2), f(3)}};
+    }
 
     static MUSER_INLINE W load(const std::byte *p) {
         return each<W>([&](int i) { return vld1q_u32(reinterpret_cast<const uint32_t *>(p) + 4 * i); });
@@ -51,26 +53,31 @@ struct Neon {
         return each<W>([&](int i) { return vshrq_n_u32(x.v[i], n); });
     }
     static MUSER_INLINE W top_byte(W x) {
-        return each<W>([&](int i) { return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(x.v[i]), 24)); });
+        return each<W>(
+            [&](int i) { return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(x.v[i]), 24)); });
     }
     static MUSER_INLINE W signed_bytes(W x) { return x; }
     template <int zero> static MUSER_INLINE W without_zero_point(W x) {
         const uint8x16_t z = vdupq_n_u8(zero);
-        return each<W>([&](int i) { return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(x.v[i]), z)); });
+        return each<W>(
+            [&](int i) { return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(x.v[i]), z)); });
     }
     static MUSER_INLINE W iq4_levels(W index) {
         const int8x16_t table = vld1q_s8(kIq4Levels);
-        return each<W>([&](int i) { return vreinterpretq_u32_s8(vqtbl1q_s8(table, vreinterpretq_u8_u32(index.v[i]))); });
+        return each<W>(
+            [&](int i) { return vreinterpretq_u32_s8(vqtbl1q_s8(table, vreinterpretq_u8_u32(index.v[i]))); });
     }
     static MUSER_INLINE W load_u16(const std::byte *p) {
-        return each<W>([&](int i) { return vmovl_u16(vld1_u16(reinterpret_cast<const uint16_t *>(p) + 4 * i)); });
+        return each<W>(
+            [&](int i) { return vmovl_u16(vld1_u16(reinterpret_cast<const uint16_t *>(p) + 4 * i)); });
     }
 
     static MUSER_INLINE F load_f32(const float *p) {
         return each<F>([&](int i) { return vld1q_f32(p + 4 * i); });
     }
     static MUSER_INLINE F load_f16(const std::byte *p) {
-        return each<F>([&](int i) { return vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t *>(p) + 4 * i)); });
+        return each<F>(
+            [&](int i) { return vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t *>(p) + 4 * i)); });
     }
     static MUSER_INLINE F load_bf16(const std::byte *p) {
         const W x = shift_left(load_u16(p), 16);
@@ -106,7 +113,8 @@ struct Neon {
 
     static MUSER_INLINE W dot(W sum, W w, int8x16_t values) {
         return each<W>([&](int i) {
-            const int32x4_t s = vdotq_s32(vreinterpretq_s32_u32(sum.v[i]), vreinterpretq_s8_u32(w.v[i]), values);
+            const int32x4_t s =
+                vdotq_s32(vreinterpretq_s32_u32(sum.v[i]), vreinterpretq_s8_u32(w.v[i]), values);
             return vreinterpretq_u32_s32(s);
         });
     }
@@ -134,7 +142,8 @@ struct Neon {
             });
             for (int r = 0; r < R; ++r) {
                 if constexpr (halves)
-                    total[r] = multiply_add(half == 0 ? splat(0) : total[r], sum[r], source.template factor<half>(b));
+                    total[r] = multiply_add(half == 0 ? splat(0) : total[r], sum[r],
+                                            source.template factor<half>(b));
                 else
                     total[r] = sum[r];
             }
