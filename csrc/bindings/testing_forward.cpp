@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "bindings/bindings.h"
@@ -34,7 +35,11 @@ nb::tuple forward_taps(const std::string &path, TokenArray ids, const std::strin
     const Weights weights(table, *device);
     const auto n = static_cast<uint32_t>(ids.size());
     device->set_workspace(workspace_spec(h, n, n, h.n_layers + 1));
-    auto kv = device->make_kv(plane_specs(h, n, kv_dtype == "f32" ? KvType::f32 : KvType::f16));
+    const std::vector<PlaneSpec> planes = plane_specs(h, n, kv_dtype == "f32" ? KvType::f32 : KvType::f16);
+    // More rows of one pass would overwrite keys that its first rows still read.
+    if (n > kRingMargin && std::ranges::any_of(planes, [](const PlaneSpec &plane) { return plane.ring; }))
+        throw parameter_error("ids", "must hold at most " + std::to_string(kRingMargin) + " tokens", n);
+    auto kv = device->make_kv(planes);
 
     std::vector<Row> rows;
     for (uint32_t i = 0; i < n; ++i)
