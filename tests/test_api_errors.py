@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import os
@@ -188,3 +189,15 @@ def test_load_checks_its_arguments(tmp_path):
             assert caught.value.parameter == name
     with pytest.raises(TypeError):
         muser.Model.load(path, slot=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_owners_of_a_slot_or_memory_cannot_be_copied(way):
+    model = fake_model(slots=1)
+    with model.session() as session:
+        owners = [model, model.slots, session, model.stream("x"), model.astream("x"), model.slots.acquire_async()]
+        owners += [muser.Permit(session), session._ticket]
+        for owner in owners:
+            with pytest.raises(TypeError, match=f"muser {type(owner).__name__} cannot be copied"):
+                way(owner)
+    assert model.slots.stats().free == 1

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 class Core:
     def __init__(self, native: NativeEngine, make_tokenizer: Callable[[], Tokenizer]) -> None:
-        self._native = native
+        self._native: NativeEngine | None = native
         self._pid = os.getpid()
         self._closed = False
-        self._make_tokenizer = make_tokenizer
+        self._make_tokenizer: Callable[[], Tokenizer] | None = make_tokenizer
         self._tokenizer: Tokenizer | None = None
         self._tokenizer_lock = threading.Lock()
         self.context = native.context
@@ -43,9 +43,10 @@ class Core:
     def engine(self) -> NativeEngine:
         """The engine, for one call. Checked each time: a fork or a close may have come in between."""
         self.check_process()
-        if self._closed:
+        native = self._native
+        if self._closed or native is None:
             raise ClosedError("the model is closed")
-        return self._native
+        return native
 
     def check_process(self) -> None:
         """Before any lock is touched: in a forked child a lock may be held by a thread that does not exist."""
@@ -64,18 +65,30 @@ class Core:
     def closed(self) -> bool:
         return self._closed
 
-    def close(self) -> None:
+    def close(self) -> NativeEngine | None:
+        """No call begins after this. Returns the engine to close, before :meth:`drop`."""
         self._closed = True
+        return self._native
+
+    def drop(self) -> None:
+        """Lets go of all memory, although sessions and results of the host may keep this object."""
+        self._native = self._make_tokenizer = self._tokenizer = None
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Built at first use: a host that works with ids never pays for it."""
         self.engine()
-        if self._tokenizer is None:
+        tokenizer = self._tokenizer
+        if tokenizer is None:
             with self._tokenizer_lock:
-                if self._tokenizer is None:
-                    self._tokenizer = self._make_tokenizer()
-        return self._tokenizer
+                tokenizer, make = self._tokenizer, self._make_tokenizer
+                if make is None:
+                    raise ClosedError("the model is closed")
+                if tokenizer is None:
+                    tokenizer = self._tokenizer = make()
+            if self._closed:  # meanwhile
+                self._tokenizer = None
+        return tokenizer
 
     def encode(self, prompt: Prompt, *, add_bos: bool | None = None) -> NDArray[np.int32]:
         """Ids of a prompt. Text is never parsed for control tokens; ``add_bos=None``: as the file says.

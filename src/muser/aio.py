@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
 from typing_extensions import Self
 
+from muser._uncopied import Uncopied
+from muser._workers import Workers
 from muser.errors import BusyError, MuserError
 from muser.generation import Generation
 from muser.pool import SlotPool
@@ -26,11 +27,11 @@ READER_GRACE_SECONDS = 5.0
 _ENCODERS = 2  # threads beyond one a slot, so that tokenizing a newcomer never waits for a running generation
 
 
-def make_executor(slots: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=slots + _ENCODERS, thread_name_prefix="muser")
+def make_workers(slots: int) -> Workers:
+    return Workers(slots + _ENCODERS)
 
 
-class AsyncStream:
+class AsyncStream(Uncopied):
     """An asynchronous iterator of :class:`Chunk`; afterwards :attr:`completion` holds the whole result.
 
     Nothing starts before the first item is asked for. At most 64 chunks wait for the reader; a reader that takes
@@ -42,7 +43,7 @@ class AsyncStream:
         self,
         make_generation: Callable[[], Generation],
         pool: SlotPool,
-        executor: ThreadPoolExecutor,
+        executor: Workers,
         timeout: float | None,
     ) -> None:
         self._make_generation = make_generation
@@ -113,7 +114,7 @@ class AsyncStream:
 
 
 async def complete(
-    make_generation: Callable[[], Generation], pool: SlotPool, executor: ThreadPoolExecutor, timeout: float | None
+    make_generation: Callable[[], Generation], pool: SlotPool, executor: Workers, timeout: float | None
 ) -> Completion:
     """``Model.agenerate``: the whole generation in one executor call."""
     stream = await open_stream(make_generation, pool, executor, timeout)
@@ -125,7 +126,7 @@ async def complete(
 
 
 async def open_stream(
-    make_generation: Callable[[], Generation], pool: SlotPool, executor: ThreadPoolExecutor, timeout: float | None
+    make_generation: Callable[[], Generation], pool: SlotPool, executor: Workers, timeout: float | None
 ) -> Stream:
     """A stream that has its slot. Tokenizing happens in the executor, waiting happens in the event loop."""
     generation = await asyncio.get_running_loop().run_in_executor(executor, make_generation)

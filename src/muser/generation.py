@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing
 
 from muser._core import Core, Prompt
 from muser._queue import Ticket
@@ -56,18 +55,20 @@ class Generation:
 
         text = Detokenizer(self.core.tokenizer, skip_special=True)
         pending: list[int] = []
-        with closing(self._sampled(open_session)) as sampled:
-            try:
-                for token in sampled:
-                    self._tokens.append(token)
-                    pending.append(token)
-                    piece = text.push(token)
-                    if piece:
-                        self._text.append(piece)
-                        yield Chunk(text=piece, tokens=tuple(pending))
-                        pending.clear()
-            except CancelledError:
-                self._finish = "cancelled"
+        sampled = self._sampled(open_session)
+        try:
+            for token in sampled:
+                self._tokens.append(token)
+                pending.append(token)
+                piece = text.push(token)
+                if piece:
+                    self._text.append(piece)
+                    yield Chunk(text=piece, tokens=tuple(pending))
+                    pending.clear()
+        except CancelledError:
+            self._finish = "cancelled"
+        finally:
+            sampled.close()
         rest = text.flush()
         self._text.append(rest)
         self.completion = self.result()
@@ -104,10 +105,12 @@ class Generation:
             self._end_token = token
             self._finish = "stop" if token in self.params.stop_token_ids else "eos"
         finally:
-            if "prefill" in self.clock.laps:
-                self.clock.lap("decode")
-            self._session = None
-            session._end()
+            try:
+                if "prefill" in self.clock.laps:
+                    self.clock.lap("decode")
+            finally:  # the slot comes back also when a signal handler raises in there
+                self._session = None
+                session._end()
 
     def result(self) -> Completion:
         """What there is until now."""

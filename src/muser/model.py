@@ -19,6 +19,7 @@ from muser import _muser
 from muser._core import Core, Prompt, logger
 from muser._exit import close_at_exit
 from muser._native import NativeEngine
+from muser._uncopied import Uncopied
 from muser.errors import MuserError
 from muser.generation import Generation
 from muser.params import SamplingOverrides, SamplingParams, merged
@@ -28,8 +29,7 @@ from muser.session import Permit
 from muser.stream import Stream, run_to_end
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
+    from muser._workers import Workers
     from muser.aio import AsyncStream
     from muser.text import Tokenizer
 
@@ -38,7 +38,7 @@ _TINY = "muse-tiny-Q4_K_M.gguf"
 _MAX_INT = 2**31 - 1
 
 
-class Model:
+class Model(Uncopied):
     """One model, and up to four generations side by side. Every method may be called from any thread.
 
     Make one with :meth:`load` or :meth:`tiny`; :meth:`close` it, or use it as a context manager.
@@ -48,7 +48,7 @@ class Model:
         """For :meth:`load` and for tests."""
         self._core = Core(engine, make_tokenizer)
         self._path = path
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: Workers | None = None
         self._executor_lock = threading.Lock()
         self.slots = SlotPool(self._core)
         close_at_exit(self)
@@ -226,13 +226,13 @@ class Model:
     def _generation(self, prompt: Prompt, params: SamplingParams) -> Generation:
         return Generation(self._core, prompt, params)
 
-    def _threads(self) -> ThreadPoolExecutor:
+    def _threads(self) -> Workers:
         from muser import aio
 
         self._core.engine()
         with self._executor_lock:
             if self._executor is None:
-                self._executor = aio.make_executor(self._core.slots)
+                self._executor = aio.make_workers(self._core.slots)
             return self._executor
 
     # -- text ------------------------------------------------------------------------------------------------
@@ -317,14 +317,12 @@ class Model:
         Returns when the last native call has left, after 10 seconds at most. May be called more than once.
         """
         self._core.check_process()
-        if self._core.closed:
-            return
-        engine = self._core.engine()
-        self._core.close()
+        engine = self._core.close()
         self.slots._close()
         self._executor = None  # its threads end when their last generation has
-        if not engine.close(CLOSE_GRACE_SECONDS):
+        if engine is not None and not engine.close(CLOSE_GRACE_SECONDS):
             logger.warning("close: a native call was still running after %g s", CLOSE_GRACE_SECONDS)
+        self._core.drop()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator
 from types import TracebackType
 from typing import Any
@@ -12,16 +13,17 @@ from numpy.typing import NDArray
 from muser import _checks as checks
 from muser._core import Core, Prompt
 from muser._queue import Hint, QueueStats, SlotQueue, Ticket
+from muser._uncopied import Uncopied
 from muser.errors import ClosedError, UnhealthyError
 from muser.session import Permit, Session
 
 
-class SlotPool:
+class SlotPool(Uncopied):
     """The slots of one model. At most 64 callers wait, first come, first served, threads and coroutines in one line."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._queue = SlotQueue(core.slots, prefers=self._shared_prefix)
+        self._queue = SlotQueue(core.slots, prefers=functools.partial(_shared_prefix, core))
 
     def acquire(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
         """Waits for a slot; use the result as a context manager.
@@ -64,26 +66,23 @@ class SlotPool:
         self._queue.close(lambda: ClosedError("the model is closed"))
 
     def _session(self, ticket: Ticket) -> Session:
-        """Dropping the ticket, as a failure here does, gives the slot back."""
-        cause = self._core.engine().unhealthy_cause()
-        if cause is not None:
-            self._queue.close(lambda: _unhealthy(cause))
-            raise _unhealthy(cause)
-        return Session(self._core, ticket)
+        """A failure here gives the slot back."""
+        try:
+            cause = self._core.engine().unhealthy_cause()
+            if cause is not None:
+                self._queue.close(lambda: _unhealthy(cause))
+                raise _unhealthy(cause)
+            return Session(self._core, ticket)
+        except BaseException:
+            ticket.release()
+            raise
 
     def _hint(self, prompt: Prompt | None) -> NDArray[np.int32] | None:
         self._core.engine()
         return None if prompt is None else self._core.encode(prompt)
 
-    def _shared_prefix(self, slot: int, hint: Hint) -> int:
-        """Rows of the slot's last owner that the prompt begins with."""
-        retained = self._core.engine().tokens(slot)
-        n = min(retained.size, hint.size)
-        different = np.flatnonzero(retained[:n] != hint[:n])
-        return int(different[0]) if different.size else n
 
-
-class AsyncPermit:
+class AsyncPermit(Uncopied):
     """``async with`` it, or ``await`` it for a :class:`Permit`."""
 
     def __init__(self, pool: SlotPool, hint: Hint | None, timeout: float | None) -> None:
@@ -111,3 +110,11 @@ class AsyncPermit:
 
 def _unhealthy(cause: str) -> UnhealthyError:
     return UnhealthyError(f"the model is unhealthy: {cause}; close it and load it again", cause=cause)
+
+
+def _shared_prefix(core: Core, slot: int, hint: Hint) -> int:
+    """Rows of the slot's last owner that the prompt begins with."""
+    retained = core.engine().tokens(slot)
+    n = min(retained.size, hint.size)
+    different = np.flatnonzero(retained[:n] != hint[:n])
+    return int(different[0]) if different.size else n

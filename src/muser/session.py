@@ -5,24 +5,31 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from types import TracebackType
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muser import _checks as checks
-from muser._core import Core, Prompt
-from muser._native import NativeEngine
+from muser._core import Core, Prompt, logger
+from muser._muser import Turn
+from muser._native import EngineTurn
 from muser._queue import Ticket
-from muser.errors import BusyError, ClosedError, ContextFullError, MuserError, ParameterError
+from muser._uncopied import Uncopied
+from muser.errors import ClosedError, ContextFullError, MuserError, ParameterError
 from muser.sampler import Sampler
 
+T = TypeVar("T")
+
 MAX_GROUP = 4
+END_LIMIT_SECONDS = 30.0
+_PERMIT_ENDED = "the permit of this session has ended"
 
 
-class Session:
+class Session(Uncopied):
     """The state of one sequence: its tokens, their keys and values, and the logits of the last one.
 
     Comes from ``model.slots.acquire()`` and is empty then. One thread drives it at a time; a second one gets
@@ -35,7 +42,9 @@ class Session:
         self._ticket = ticket
         self._slot = ticket.slot
         self._ended = False
-        self._drive = _Driver(self)
+        # The right to call into the engine: one thread at a time.
+        turn = Turn(core.engine, busy="another thread is driving this session", ended=_PERMIT_ENDED)
+        self._drive = cast(EngineTurn, turn)
         # So that a late cancel cannot hit the slot's next owner. Re-entrant: the garbage collector may cancel or
         # end sessions from any thread, in the middle of anything.
         self._cancel_lock = threading.RLock()
@@ -133,7 +142,7 @@ class Session:
         """
         with self._cancel_lock:
             if self._ended:
-                raise ClosedError("the permit of this session has ended")
+                raise ClosedError(_PERMIT_ENDED)
             self._core.engine().cancel(self._slot)
 
     def clear_cancel(self) -> None:
@@ -154,53 +163,45 @@ class Session:
 
     def _end(self) -> None:
         """Gives the slot back. If another thread is inside a call, that call is cancelled and waited for: the
-        next owner must find the slot at rest."""
+        next owner must find the slot at rest. After END_LIMIT_SECONDS the slot stays with this object instead."""
+        try:
+            self._end_within(END_LIMIT_SECONDS)
+        except BaseException:  # a signal handler's, as KeyboardInterrupt: it may end the wait, but loses no slot
+            self._end_within(0.0)
+            raise
+
+    def _end_within(self, limit: float) -> None:
+        """Every part of it may be done again, until the slot is back."""
+        self._ended = True
+        self._drive.end()
+        if self._core.in_this_process and self._drive.taken:
+            self._while_lent("cancel")
+            deadline = time.monotonic() + limit
+            while self._drive.taken:
+                if time.monotonic() >= deadline:
+                    logger.warning("slot %d: a call was still running after %g s", self._slot, limit)
+                    return
+                time.sleep(0.0005)
         with self._cancel_lock:
-            if self._ended:
-                return
-            self._ended = True
-        if self._core.in_this_process:
-            try:
-                engine = self._core.engine()
-                self._drive.stop(lambda: engine.cancel(self._slot))
-                engine.leave_decode(self._slot)
-            except MuserError:  # closed: the engine has let go of the slot already
-                pass
-        self._ticket.release()
+            if self._core.in_this_process:
+                self._while_lent("leave_decode")
+            self._ticket.release()
+
+    def _while_lent(self, operation: str) -> None:
+        """Engine call that must not hit the slot's next owner."""
+        with self._cancel_lock:
+            if self._ticket.holds_slot:
+                try:
+                    getattr(self._core.engine(), operation)(self._slot)
+                except MuserError:  # closed: the engine has let go of the slot already
+                    pass
 
     def __del__(self) -> None:
         if hasattr(self, "_cancel_lock"):
             self._end()
 
 
-class _Driver:
-    """The right to call into the engine for a session: one thread at a time."""
-
-    def __init__(self, session: Session) -> None:
-        self._lock = threading.Lock()
-        self._core = session._core
-        self._session_ended = False
-
-    def __enter__(self) -> NativeEngine:
-        engine = self._core.engine()
-        if self._session_ended:
-            raise ClosedError("the permit of this session has ended")
-        if not self._lock.acquire(blocking=False):
-            raise BusyError("another thread is driving this session")
-        return engine
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def stop(self, cancel: Callable[[], None]) -> None:
-        """No call begins after this, and none is in progress."""
-        self._session_ended = True
-        if not self._lock.acquire(blocking=False):
-            cancel()
-            self._lock.acquire()
-
-
-class Permit:
+class Permit(Uncopied):
     """Lends a session: ``with model.slots.acquire() as session: ...``. Leaving the block gives the slot back."""
 
     def __init__(self, session: Session) -> None:
@@ -243,9 +244,18 @@ def decode_group(
     tokens = [checks.integer("token", token, 0, core.vocab - 1) for _, token in pairs]
     slots = [session._slot for session in sessions]
 
-    with ExitStack() as stack:
-        for session in sessions:
-            engine = stack.enter_context(session._drive)
+    def decode() -> list[NDArray[np.float32] | None]:
+        engine = core.engine()
         engine.decode_group(slots, tokens, limit)
-        logits = [engine.logits(slot) for slot in slots]
-    return [row for row in logits if row is not None]
+        return [engine.logits(slot) for slot in slots]
+
+    return [row for row in _driving(sessions, decode) if row is not None]
+
+
+def _driving(sessions: Sequence[Session], call: Callable[[], T]) -> T:
+    """``call()`` with the right to drive all of them. Not an ExitStack, which an exception of a signal handler can
+    leave without what it has just entered."""
+    if not sessions:
+        return call()
+    with sessions[0]._drive:
+        return _driving(sessions[1:], call)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from typing_extensions import Self
 
+from muser._muser import Turn
+from muser._uncopied import Uncopied
 from muser.errors import BusyError
 from muser.generation import Generation
 from muser.results import Chunk, Completion
 from muser.session import Session
 
 
-class Stream:
+class Stream(Uncopied):
     """An iterator of :class:`Chunk`; afterwards :attr:`completion` holds the whole result.
 
     Nothing starts before the first ``next()``. The slot is free again when the last chunk arrives, when
@@ -30,7 +32,7 @@ class Stream:
         self._generation = generation
         self._lent = source if isinstance(source, Session) else None
         self._chunks = generation.chunks((lambda: source) if isinstance(source, Session) else source)
-        self._turn = threading.Lock()
+        self._turn = Turn(generation.core.check_process, busy="another thread is reading this stream")
         self._failed = False
 
     @property
@@ -47,34 +49,34 @@ class Stream:
         return self
 
     def __next__(self) -> Chunk:
-        self._generation.core.check_process()
-        if not self._turn.acquire(blocking=False):
-            raise BusyError("another thread is reading this stream")
-        try:
-            return next(self._chunks)
-        except StopIteration:
-            raise
-        except BaseException:
-            self._failed = True
-            raise
-        finally:
-            self._turn.release()
+        with self._turn:
+            try:
+                return next(self._chunks)
+            except StopIteration:
+                raise
+            except BaseException:
+                self._failed = True
+                self._free()  # also when it was interrupted between two chunks
+                raise
 
     def close(self) -> None:
         """Ends the generation and frees its slot. From any thread: a ``next()`` that is in progress elsewhere
         returns within one chunk or step, with the last chunk and finish_reason "cancelled"."""
         generation = self._generation
         generation.cancel()
-        if not generation.core.in_this_process or not self._turn.acquire(blocking=False):
+        if not generation.core.in_this_process or self._turn.taken:
             return
-        try:
-            self._chunks.close()
-            if self._lent is not None:
-                self._lent._end()  # a generator that never started ends nothing
+        with suppress(BusyError), self._turn:  # busy: the other thread ends it
+            self._free()
             if generation.completion is None and not self._failed:
                 generation.completion = generation.result()
-        finally:
-            self._turn.release()
+
+    def _free(self) -> None:
+        self._chunks.close()
+        if self._lent is not None:
+            self._lent._end()  # a generator that never started ends nothing
+        if self._generation.ticket is not None:
+            self._generation.ticket.release()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,198 @@
+"""Ctrl-C, or another signal handler that raises, at any place: no lock stays taken, no slot is lost, nothing hangs."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+from fake_engine import fake_model, free_slots
+from interrupt import every_interrupt
+
+import muser
+from muser import session as session_module
+from muser._queue import SlotQueue
+
+# An interrupted __del__ cannot raise; Python reports it, and nothing may be lost all the same.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _a_hang_is_a_failure():
+    import faulthandler
+
+    faulthandler.dump_traceback_later(120, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+def test_taking_and_giving_back():
+    queue = SlotQueue(2)
+    kept = queue.acquire()
+
+    def visit():
+        ticket = queue.acquire(timeout=0)
+        ticket.release()
+        del ticket
+
+    for _ in every_interrupt(visit):
+        assert not queue._lock.locked()
+        stats = queue.stats()
+        assert (stats.free, stats.waiting) == (1, 0)
+        assert kept.slot == 0
+        del stats
+
+
+def test_a_slot_goes_out_once_whatever_was_interrupted():
+    queue = SlotQueue(2)
+    tickets = []
+
+    def visit():
+        tickets.append(queue.acquire(timeout=0))
+        tickets[0].release()
+        tickets.append(queue.acquire(timeout=0))
+        tickets.append(queue.acquire(timeout=0))
+
+    for place in every_interrupt(visit):
+        held = [t.slot for t in tickets if t.holds_slot]
+        assert len(held) == len(set(held))
+        assert queue.stats().free == 2 - len(held), place
+        tickets.clear()
+        assert queue.stats().free == 2
+
+
+def test_waiters_are_served_although_the_release_was_interrupted():
+    queue = SlotQueue(1)
+    served = []
+
+    def wait():
+        queue.acquire(timeout=20).release()
+        served.append(1)
+
+    held = [queue.acquire()]
+    threads = []
+
+    def start_waiter():
+        threads.append(threading.Thread(target=wait, daemon=True))
+        threads[-1].start()
+        while queue.stats().waiting == 0:
+            pass
+
+    start_waiter()
+    rounds = 0
+    for _ in every_interrupt(lambda: held[0].release()):
+        rounds += 1
+        held[0].release()  # as its __del__ does
+        threads[-1].join(20)
+        assert len(served) == rounds
+        held[0] = queue.acquire(timeout=5)
+        start_waiter()
+
+
+def test_close_of_the_queue():
+    queues = []
+
+    def close():
+        queue = SlotQueue(1)
+        queues.append(queue)
+        queue.close(lambda: muser.ClosedError("closed"))
+
+    for _ in every_interrupt(close):
+        for queue in queues:
+            queue.close(lambda: muser.ClosedError("closed"))
+            with pytest.raises(muser.ClosedError):
+                queue.acquire(timeout=0)
+        queues.clear()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda session: session.prefill([1, 2]),
+        lambda session: session.decode(3),
+        lambda session: session.position,
+        lambda session: session.cancel(),
+        lambda session: muser.decode_group([(session, 1)]),
+    ],
+)
+def test_calls_of_a_session(use):
+    """It goes on afterwards, and ends at once: nobody is in it."""
+    model = fake_model(slots=1)
+    with model.session() as session:
+        for _ in every_interrupt(lambda: use(session)):
+            session.clear_cancel()
+            session.rewind(0)
+            assert session.position == 0
+    assert free_slots(model) == 1
+
+
+def test_lending_and_ending_a_session():
+    model = fake_model(slots=1)
+
+    def lend():
+        with model.session(timeout=0) as session:
+            session.prefill([1])
+
+    for _ in every_interrupt(lend):
+        assert free_slots(model) == 1
+    permits = [model.session()]
+    for place in every_interrupt(lambda: permits[0].release()):
+        if place > 3:  # before, nothing has begun
+            assert free_slots(model) == 1, place
+        permits[0].release()
+        assert free_slots(model) == 1
+        permits[0] = model.session(timeout=0)
+
+
+def test_generating():
+    model = fake_model(slots=1)
+    for _ in every_interrupt(lambda: model.generate("x", max_tokens=1, timeout=0)):
+        assert free_slots(model) == 1
+        assert model._core._tokenizer_lock.locked() is False
+
+
+def test_closing_an_interrupted_stream_gives_its_slot_back():
+    model = fake_model(slots=1)
+    streams = []
+
+    def read():
+        streams.append(model.stream("x", max_tokens=1, timeout=0))
+        for _ in streams[-1]:
+            pass
+
+    for _ in every_interrupt(read):
+        for stream in streams:
+            stream.close()
+        assert free_slots(model) == 1
+        streams.clear()
+
+
+def test_closing_a_model():
+    models = []
+
+    def close():
+        models[0].close()
+
+    models.append(fake_model(slots=1))
+    models[0].generate("x", max_tokens=1)
+    for _ in every_interrupt(close):
+        models[0].close()
+        assert models[0].engine._closed
+        assert models[0]._core._native is None
+        models[0] = fake_model(slots=1)
+
+
+def test_the_wait_for_a_driver_is_bounded(monkeypatch, caplog):
+    monkeypatch.setattr(session_module, "END_LIMIT_SECONDS", 0.05)
+    model = fake_model(slots=1)
+    permit = model.session()
+    with permit.session._drive:  # as a call that does not end
+        permit.release()
+        assert "still running" in caplog.text
+        assert free_slots(model) == 0  # not at rest: nobody else gets it
+        with pytest.raises(muser.ClosedError):
+            permit.session.decode(1)
+    permit.release()
+    assert free_slots(model) == 1
+    del permit
+    gc.collect()
