@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,24 @@ def test_exit_with_generations_in_progress_does_not_hang():
         """
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_exit_with_an_event_loop_in_a_daemon_thread():
+    """It ends within a step, not after the 80 seconds of the generation."""
+    done = python(
+        """
+        import asyncio, threading, time
+        from fake_engine import fake_model, wait_until
+        threading.excepthook = lambda args: None
+        model = fake_model(delay=0.02, context=4096)
+        threading.Thread(target=lambda: asyncio.run(model.agenerate("x")), daemon=True).start()
+        wait_until(lambda: model.engine.steps > 2, 20)
+        print(time.time(), flush=True)
+        """
+    )
+    ended = time.time()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ended - float(done.stdout) < 20
 
 
 def test_load_checks_its_arguments(tmp_path):

@@ -257,29 +257,6 @@ def test_closing_frees_everything_without_the_cycle_collector():
     assert after - before < 3 << 20  # one tokenizer of 4096 tokens is 2 MB, one engine 12 MB
 
 
-def test_exit_with_an_event_loop_in_a_daemon_thread():
-    """It ends within a step, not when the generation does."""
-    done = python("""
-        import asyncio, threading, time
-        import muser
-        threading.excepthook = lambda args: None
-        model = muser.Model.tiny(threads=2)
-        async def main():
-            stream = model.astream("a", ignore_eos=True)
-            async for chunk in stream:
-                started.set()
-                await model.agenerate("a", ignore_eos=True)
-        started = threading.Event()
-        threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
-        started.wait()
-        time.sleep(0.1)
-        print(time.time(), flush=True)
-    """)
-    ended = time.time()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ended - float(done.stdout) < 6  # the whole generation takes longer
-
-
 def test_dropping_a_model_frees_it_too():
     model = Model.tiny(context=256)
     stream = model.stream("x")
