@@ -18,6 +18,7 @@ from muser.errors import (
     CancelledError,
     ClosedError,
     ContextFullError,
+    LogitsError,
     ParameterError,
     UnhealthyError,
     WaitTimeoutError,
@@ -125,7 +126,10 @@ class FakeEngine:
         logits = self._slots[slot].logits
         if logits is None:
             raise ParameterError("no logits", parameter="slot", value=slot)
-        return sampler.sample(logits)
+        try:
+            return sampler.sample(logits)
+        except ParameterError as error:  # as the real engine: the caller did not make them
+            raise LogitsError(str(error), index=error.index) from None
 
     def step(self, slot, token, sampler, timeout) -> int:
         self.decode(slot, token, timeout)

@@ -48,6 +48,10 @@ def test_errors_are_also_what_the_standard_library_would_raise():
     assert issubclass(errors.WaitTimeoutError, TimeoutError)
     assert issubclass(errors.OutOfMemoryError, MemoryError)
     assert issubclass(errors.FileAccessError, OSError)
+    assert issubclass(errors.FileMissingError, FileNotFoundError)
+    missing = errors.FileMissingError("m", path="p", filename="p", errno=2, strerror="none")
+    for copy in (missing, pickle.loads(pickle.dumps(missing))):
+        assert (str(copy), copy.path, copy.filename, copy.errno, copy.strerror) == ("m", "p", "p", 2, "none")
     error = pickle.loads(pickle.dumps(ParameterError("m", parameter="p", value=3)))
     assert (error.parameter, error.value) == ("p", 3)
 
@@ -55,12 +59,11 @@ def test_errors_are_also_what_the_standard_library_would_raise():
 def test_all_public_names_exist_and_are_documented():
     for name in muser.__all__:
         assert hasattr(muser, name)
-    for cls in (muser.Model, muser.Session, muser.SlotPool, muser.Stream, muser.AsyncStream, muser.Sampler, muser.SamplingParams):
+    for cls in (muser.Model, muser.Session, muser.SlotPool, muser.Stream, muser.AsyncStream, muser.Sampler, muser.SamplingParams,
+                muser.Permit, muser.Completion, muser.Usage, muser.Timings, muser.Health, muser.QueueStats):  # fmt: skip
         assert cls.__doc__
         for name, member in inspect.getmembers(cls):
-            if not name.startswith("_") and (inspect.isfunction(member) or inspect.ismethod(member)) and name not in (
-                "close", "release", "clear_cancel", "stats",
-            ):  # fmt: skip
+            if not name.startswith("_") and (inspect.isfunction(member) or inspect.ismethod(member) or isinstance(member, property)):
                 assert inspect.getdoc(member), f"{cls.__name__}.{name}"
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +52,47 @@ def test_info(capsys):
     out = capsys.readouterr().out
     assert muser.__version__ in out
     assert str(muser.system_info()["cpu"]) in out
+
+
+def shell(redirected: str) -> subprocess.CompletedProcess:
+    """The command as a shell runs it, with redirections."""
+    source = str(Path(muser.__file__).parent.parent)
+    return subprocess.run(
+        ["sh", "-c", f'"$PYTHON" -m muser {redirected}'], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": source, "PYTHON": sys.executable, "PYTHONIOENCODING": "utf-8:strict",
+             "PYTHONUNBUFFERED": ""},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "redirected, named",
+    [
+        ("info >/dev/full", "No space left"),
+        ("--help >/dev/full", "No space left"),
+        ("info >&-", "stdout is closed"),
+        ("generate hi --max-tokens 2 >/dev/full", "No space left"),
+        ("generate hi --max-tokens 2 >&-", "stdout is closed"),
+        ("generate - --max-tokens 2 <&-", "stdin is closed"),
+        ("generate - --max-tokens 2 <bin", "stdin cannot be read"),
+    ],
+)
+def test_streams_that_are_full_or_closed_are_one_line(redirected, named, tmp_path):
+    binary = tmp_path / "bin"
+    binary.write_bytes(b"\xff\xfe")
+    done = shell(redirected.replace("<bin", f"<{binary}"))
+    assert done.returncode == 1
+    assert named in done.stderr and done.stderr.startswith("muser: ") and done.stderr.count("\n") == 1
+
+
+def test_without_any_stream_there_is_still_an_exit_code():
+    done = shell("info >&- 2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    done = shell("info >/dev/full 2>/dev/full")
+    assert done.returncode == 1
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"muser {muser.__version__}\n"

@@ -19,6 +19,7 @@ from muser import (
     ClosedError,
     ContextFullError,
     DeviceError,
+    LogitsError,
     OverloadedError,
     ParameterError,
     SamplingParams,
@@ -408,7 +409,7 @@ def test_logits_that_cannot_be_sampled_fail_their_own_generation_only():
     alone = model.generate("fine", max_tokens=60, seed=2).tokens
     with ThreadPoolExecutor(4) as pool:
         good = [pool.submit(model.generate, "fine", max_tokens=60, seed=2) for _ in range(3)]
-        with pytest.raises(ParameterError, match=r"logits\[3\] is NaN"):
+        with pytest.raises(LogitsError, match=r"logits\[3\] is NaN"):
             pool.submit(model.generate, "!", max_tokens=60, seed=2).result()
         assert [g.result().tokens for g in good] == [alone] * 3
     assert free_slots(model) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -307,6 +308,14 @@ def test_load_errors(tmp_path):
     with pytest.raises(FileAccessError) as caught:
         Model.load(tmp_path / "missing.gguf")
     assert "missing.gguf" in caught.value.path
+    assert isinstance(caught.value, FileNotFoundError)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, caught.value.path)
+    with pytest.raises(FileAccessError) as caught:
+        Model.load(tmp_path)
+    assert not isinstance(caught.value, FileNotFoundError)
+    assert (caught.value.errno, caught.value.strerror, caught.value.filename) == (
+        errno.EISDIR, os.strerror(errno.EISDIR), str(tmp_path),
+    )  # fmt: skip
     page = tmp_path / "page.gguf"
     page.write_text("<!doctype html>" * 1000)
     with pytest.raises(ModelFormatError) as caught:

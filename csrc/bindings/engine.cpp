@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
+#include "bindings/path.h"
 #include "bindings/unlocked.h"
 #include "device/cpu/cpu_device.h"
 #include "sample/sampler.h"
@@ -37,9 +38,10 @@ KvType parse_kv(const std::string &name) {
                 {{"parameter", "kv_dtype"}, {"value", name}});
 }
 
-std::unique_ptr<Engine> load(const std::string &path, const std::string &device, int slots, std::optional<int64_t> context,
+std::unique_ptr<Engine> load(nb::handle path, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
                              std::optional<uint64_t> memory_limit) {
+    const std::string file = to_path(path);
     EngineOptions options;
     options.slots = slots;
     options.kv_type = parse_kv(kv_dtype);
@@ -51,7 +53,7 @@ std::unique_ptr<Engine> load(const std::string &path, const std::string &device,
         options.context = static_cast<uint32_t>(*context);
     }
     Unlocked unlocked;
-    return std::make_unique<Engine>(gguf::Model::open(path), make_device(device, threads), options);
+    return std::make_unique<Engine>(gguf::Model::open(file), make_device(device, threads), options);
 }
 
 nb::dict plan_dict(const MemoryPlan &plan) {
@@ -115,13 +117,29 @@ nb::object tokens_array(Engine &engine, int slot) {
     return owning_array(tokens->data(), tokens->size(), tokens);
 }
 
+// Logits that the model computed are not an argument of the caller: what cannot be sampled is the model's error.
+int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampler &sampler) {
+    try {
+        return sampler.sample(logits);
+    } catch (const Error &error) {
+        std::vector<Error::Field> fields{{"path", engine.path()}};
+        for (const Error::Field &field : error.fields())
+            if (field.first == "index")
+                fields.push_back(field);
+        throw Error(ErrorCode::logits,
+                    engine.path() + ": the model computed logits that cannot be sampled: " + error.message() +
+                        "; its weights or hyper-parameters are damaged",
+                    std::move(fields));
+    }
+}
+
 int32_t sample(Engine &engine, int slot, Sampler &sampler) {
     Unlocked unlocked;
     Logits logits = engine.logits(slot);
     if (!logits)
         throw Error(ErrorCode::parameter, "slot " + std::to_string(slot) + " has no logits: prefill or decode first",
                     {{"parameter", "slot"}, {"value", int64_t{slot}}});
-    return sampler.sample(*logits);
+    return sample_row(engine, *logits, sampler);
 }
 
 void decode_group(Engine &engine, const std::vector<int> &slots, const std::vector<int32_t> &tokens, std::optional<double> timeout) {
@@ -167,7 +185,7 @@ void init_engine(nb::module_ &m) {
              [](Engine &e, int slot, int32_t token, Sampler &sampler, std::optional<double> timeout) {
                  Unlocked unlocked;
                  e.decode(slot, token, make_wait(timeout));
-                 return sampler.sample(*e.logits(slot));
+                 return sample_row(e, *e.logits(slot), sampler);
              },
              "slot"_a, "token"_a, "sampler"_a, "timeout"_a.none())
         .def("logits", &logits_array, "slot"_a)

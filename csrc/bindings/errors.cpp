@@ -1,6 +1,9 @@
 // Maps muser::Error to the Python class of its code (muser.errors), with its fields as attributes.
 #include "bindings/bindings.h"
 
+#include <algorithm>
+#include <cerrno>
+
 #include <nanobind/stl/string.h>
 
 #include "core/error.h"
@@ -26,9 +29,17 @@ const char *class_name(ErrorCode code) {
     case ErrorCode::busy: return "BusyError";
     case ErrorCode::parameter: return "ParameterError";
     case ErrorCode::io: return "FileAccessError";
+    case ErrorCode::logits: return "LogitsError";
     case ErrorCode::internal: return "InternalError";
     }
     return "InternalError";
+}
+
+// A missing file has a class of its own, so that `except FileNotFoundError` works.
+const char *class_name(const Error &error) {
+    const Error::Field missing{"errno", int64_t{ENOENT}};
+    const auto &fields = error.fields();
+    return std::find(fields.begin(), fields.end(), missing) != fields.end() ? "FileMissingError" : class_name(error.code());
 }
 
 // Paths on Linux are bytes; what is not UTF-8 in one becomes what os.fsdecode makes of it.
@@ -37,7 +48,7 @@ nb::object text(const std::string &bytes) {
 }
 
 void set_python_error(const Error &error) {
-    nb::object type = nb::module_::import_("muser.errors").attr(class_name(error.code()));
+    nb::object type = nb::module_::import_("muser.errors").attr(class_name(error));
     nb::object value = type(text(error.message()));
     for (const auto &[name, field] : error.fields()) {
         nb::object converted = std::holds_alternative<int64_t>(field)

@@ -58,6 +58,13 @@ nb::list entries(const GgufFile &self) {
     return rows;
 }
 
+nb::dict offsets(const GgufFile &self) {
+    nb::dict values;
+    for (const gguf::Entry &entry : self.model->metadata())
+        values[to_python(entry.key)] = entry.offset;
+    return values;
+}
+
 nb::list tensors(const GgufFile &self) {
     nb::list rows;
     for (const gguf::Tensor &tensor : self.model->tensors()) {
@@ -105,6 +112,7 @@ void init_gguf(nb::module_ &m) {
              "The value of one key, else default. Of an array at most limit elements are converted.")
         .def("entries", &entries,
              "(key, type, count) of each entry in file order; count is None for a scalar, and type is then an array's element type.")
+        .def("offsets", &offsets, "The byte offset of each key in the (first) file, for error messages.")
         .def("tensors", &tensors,
              "(name, type, shape, offset, nbytes) of each tensor in file order. shape[0] is the contiguous dimension; "
              "offset is in the tensor's own file.")

@@ -27,7 +27,8 @@ enum class ErrorCode {
     forked,             // used in a forked child; fields: pid
     busy,               // one session driven by two callers at once
     parameter,          // an argument out of its range; fields: parameter, value
-    io,                 // the operating system refused; fields: path
+    io,                 // the operating system refused; fields: path, filename (the same), errno, strerror
+    logits,             // the model computed logits that cannot be sampled; fields: path, index
     internal,           // a bug of ours
 };
 

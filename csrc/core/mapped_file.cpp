@@ -15,10 +15,14 @@ namespace muser {
 namespace {
 
 [[noreturn]] void refuse(const std::string &path, const std::string &reason) {
-    throw Error(ErrorCode::io, path + ": " + reason, {{"path", path}});
+    throw Error(ErrorCode::io, path + ": " + reason, {{"path", path}, {"filename", path}});
 }
 
-std::string os_reason(int code) { return std::generic_category().message(code); }
+[[noreturn]] void refuse(const std::string &path, int code, const std::string &what = "") {
+    const std::string reason = std::generic_category().message(code);
+    throw Error(ErrorCode::io, path + ": " + what + reason,
+                {{"path", path}, {"filename", path}, {"errno", int64_t{code}}, {"strerror", reason}});
+}
 
 struct Descriptor {
     int fd;
@@ -28,7 +32,7 @@ struct Descriptor {
             fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         } while (fd < 0 && errno == EINTR);
         if (fd < 0)
-            refuse(path, os_reason(errno));
+            refuse(path, errno);
     }
     ~Descriptor() { ::close(fd); }
     Descriptor(const Descriptor &) = delete;
@@ -43,9 +47,9 @@ MappedFile::MappedFile(const std::string &path) : path_(path) {
     const Descriptor file(path);
     struct stat status {};
     if (::fstat(file.fd, &status) != 0)
-        refuse(path, os_reason(errno));
+        refuse(path, errno);
     if (S_ISDIR(status.st_mode))
-        refuse(path, os_reason(EISDIR));
+        refuse(path, EISDIR);
     if (!S_ISREG(status.st_mode))
         refuse(path, "not a regular file");
     size_ = static_cast<size_t>(status.st_size);
@@ -53,7 +57,7 @@ MappedFile::MappedFile(const std::string &path) : path_(path) {
         return;
     void *address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd, 0);
     if (address == MAP_FAILED)
-        refuse(path, "cannot be memory-mapped: " + os_reason(errno));
+        refuse(path, errno, "cannot be memory-mapped: ");
     data_ = static_cast<const std::byte *>(address);
 }
 

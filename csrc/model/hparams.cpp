@@ -2,6 +2,7 @@
 #include "model/hparams.h"
 
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <map>
 
@@ -49,6 +50,18 @@ double read_linear_scaling(ArchKeys &keys) {
     const float legacy = keys.positive_or("rope.scale_linear", 1.0f);
     const float factor = keys.positive_or("rope.scaling.factor", legacy);
     return type == "none" ? 1.0 : factor;
+}
+
+// Published models have 10,000 to 10,000,000. Outside of this range the file is damaged: a base below 1 turns faster
+// at every pair, up to infinity, and the cosines of infinite angles would make every logit NaN.
+float freq_base(ArchKeys &keys, const std::string &key, float fallback) {
+    const float base = keys.positive_or(key, fallback);
+    if (!(base >= 1.0f && base <= 1e12f)) {
+        char shown[32];
+        std::snprintf(shown, sizeof shown, "%g", static_cast<double>(base));
+        keys.unsupported(key + " " + shown + ", which is not in 1..1e12");
+    }
+    return base;
 }
 
 uint32_t read_n_rot(ArchKeys &keys, const HParams &h) {
@@ -111,7 +124,7 @@ void common(ArchKeys &keys, HParams &h) {
 
 // Families whose layers are all alike: one rope, full attention.
 void uniform_layers(ArchKeys &keys, HParams &h, RopePairing pairing, const std::vector<float> &factors) {
-    h.ropes.push_back(make_rope(pairing, read_n_rot(keys, h), keys.positive_or("rope.freq_base", 10000.0f),
+    h.ropes.push_back(make_rope(pairing, read_n_rot(keys, h), freq_base(keys, "rope.freq_base", 10000.0f),
                                 read_linear_scaling(keys), factors));
     h.layers.assign(h.n_layers, LayerParams{0, 0});
 }
@@ -138,8 +151,8 @@ void gemma3(ArchKeys &keys, HParams &h) {
     if (h.n_layers == 62)
         h.attention_scale = 1.0f / std::sqrt(static_cast<float>(h.d_model) / static_cast<float>(h.n_heads));
     const uint32_t n_rot = read_n_rot(keys, h);
-    h.ropes.push_back(make_rope(RopePairing::halves, n_rot, keys.positive_or("rope.freq_base", 1e6f), read_linear_scaling(keys), {}));
-    h.ropes.push_back(make_rope(RopePairing::halves, n_rot, keys.positive_or("rope.freq_base_swa", 10000.0f), 1.0, {}));
+    h.ropes.push_back(make_rope(RopePairing::halves, n_rot, freq_base(keys, "rope.freq_base", 1e6f), read_linear_scaling(keys), {}));
+    h.ropes.push_back(make_rope(RopePairing::halves, n_rot, freq_base(keys, "rope.freq_base_swa", 10000.0f), 1.0, {}));
     read_windows(keys, h, 6, 0, 1);
     h.softcap = keys.real("final_logit_softcapping").value_or(0.0f);
     if (!(std::isfinite(h.softcap) && h.softcap >= 0))
@@ -155,8 +168,8 @@ void muse_glimmer(ArchKeys &keys, HParams &h) {
     h.qk_norm = h.post_norms = h.attention_gate = true;
     h.post_norm_eps = 1e-8f; // not in the file: fixed by the architecture
     h.tied_allowed = false;
-    const float theta = keys.positive_or("rope.freq_base", 500000.0f);
-    const float theta_sliding = keys.positive_or("rope.freq_base_swa", theta);
+    const float theta = freq_base(keys, "rope.freq_base", 500000.0f);
+    const float theta_sliding = freq_base(keys, "rope.freq_base_swa", theta);
     h.ropes.push_back(make_rope(RopePairing::adjacent, read_n_rot(keys, h), theta_sliding, read_linear_scaling(keys), {}));
     read_windows(keys, h, 4, -1, 0);
     h.logit_scale = keys.required_positive("logit_scale");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "core/error.h"
@@ -35,8 +36,11 @@ void check(const SamplerParams &p) {
         throw refused("min_p", "must be in 0..1", p.min_p);
 }
 
-Error bad_logits(const std::string &what, const char *value, int64_t index) {
-    return Error(ErrorCode::parameter, what, {{"parameter", "logits"}, {"value", value}, {"index", index}});
+Error bad_logits(const std::string &what, const char *value, std::optional<int64_t> index = {}) {
+    std::vector<Error::Field> fields{{"parameter", "logits"}, {"value", value}};
+    if (index)
+        fields.emplace_back("index", *index);
+    return Error(ErrorCode::parameter, what, std::move(fields));
 }
 
 // Four floats and their comparisons: GCC and Clang turn them into vector instructions on every machine. Loops
@@ -99,7 +103,7 @@ int32_t Sampler::sample(std::span<const float> logits) {
 // Fills block_best_ and returns the best logit of the row.
 float Sampler::summarize(std::span<const float> logits) {
     if (logits.empty())
-        throw bad_logits("logits is empty", "[]", 0);
+        throw bad_logits("logits is empty", "[]");
     const size_t n_blocks = (logits.size() + kBlock - 1) / kBlock;
     block_best_.resize(n_blocks);
     float best = -kInfinity;
@@ -115,7 +119,7 @@ float Sampler::summarize(std::span<const float> logits) {
         best = std::max(best, x);
     }
     if (best == -kInfinity)
-        throw bad_logits("every logit is -inf: there is no token to choose", "-inf", 0);
+        throw bad_logits("every logit is -inf: there is no token to choose", "-inf");
     return best;
 }
 

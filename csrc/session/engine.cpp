@@ -17,7 +17,7 @@ void check_options(const EngineOptions &options) {
 } // namespace
 
 Engine::Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<Device> device, const EngineOptions &options)
-    : hparams_(read_hparams(*file)), info_(device->info()) {
+    : path_(file->path()), hparams_(read_hparams(*file)), info_(device->info()) {
     check_options(options);
     WeightTable table = bind_weights(*file, hparams_);
     plan_ = plan_memory(hparams_, table, *device, options.slots, options.context, options.kv_type, options.memory_limit);

@@ -42,6 +42,7 @@ class Engine {
     Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<Device> device, const EngineOptions &options);
     ~Engine();
 
+    const std::string &path() const { return path_; } // of the model file, for messages
     const HParams &hparams() const { return hparams_; }
     const MemoryPlan &memory_plan() const { return plan_; }
     const DeviceInfo &device_info() const { return info_; }
@@ -74,6 +75,7 @@ class Engine {
     struct State;
     std::shared_ptr<State> enter() const; // throws Error{closed}
 
+    std::string path_;
     HParams hparams_;
     MemoryPlan plan_;
     DeviceInfo info_;

@@ -7,6 +7,7 @@
 from typing import TYPE_CHECKING
 
 from muser import errors
+from muser._queue import QueueStats
 from muser.errors import (
     BusyError,
     CancelledError,
@@ -15,8 +16,10 @@ from muser.errors import (
     DeviceError,
     FetchError,
     FileAccessError,
+    FileMissingError,
     ForkedError,
     InternalError,
+    LogitsError,
     ModelFormatError,
     MuserError,
     OutOfMemoryError,
@@ -52,9 +55,11 @@ __all__ = [
     "DeviceError",
     "FetchError",
     "FileAccessError",
+    "FileMissingError",
     "ForkedError",
     "Health",
     "InternalError",
+    "LogitsError",
     "Model",
     "ModelFormatError",
     "MuserError",
@@ -62,6 +67,7 @@ __all__ = [
     "OverloadedError",
     "ParameterError",
     "Permit",
+    "QueueStats",
     "Sampler",
     "SamplingParams",
     "Session",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from muser.errors import ParameterError
 
 
-def refuse(parameter: str, rule: str, value: object) -> ParameterError:
-    return ParameterError(f"{parameter} {rule}, not {shown(value)}", parameter=parameter, value=value)
+def refuse(parameter: str, rule: str, value: object, index: int | None = None) -> ParameterError:
+    """``index``: ``value`` is that element of the parameter, and the rule is the element's."""
+    name = parameter if index is None else f"{parameter}[{index}]"
+    return ParameterError(f"{name} {rule}, not {shown(value)}", parameter=parameter, value=value, index=index)
 
 
 def shown(value: object) -> str:
@@ -59,6 +62,26 @@ def boolean(parameter: str, value: object) -> bool:
     return bool(value)
 
 
+def choice(parameter: str, value: object, options: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in options:
+        quoted = [f'"{option}"' for option in options]
+        raise refuse(parameter, f"must be {', '.join(quoted[:-1])} or {quoted[-1]}", value)
+    return value
+
+
+def path(value: object) -> str:
+    """A path as the str that ``os.fsdecode`` makes of it."""
+    rule = "must be a str, bytes or os.PathLike without a zero byte"
+    try:
+        name = os.fsdecode(value)  # type: ignore[arg-type]
+        encodable = b"\0" not in os.fsencode(name)
+    except (TypeError, UnicodeError):
+        raise refuse("path", rule, value) from None
+    if not encodable:
+        raise refuse("path", rule, value)
+    return name
+
+
 def timeout(value: object) -> float | None:
     """Seconds to wait at most; None: no limit."""
     if value is None:
@@ -66,31 +89,63 @@ def timeout(value: object) -> float | None:
     return number("timeout", value, "must be a number of seconds, at least 0, or None", 0.0, math.inf)
 
 
-def token_array(parameter: str, tokens: Any, vocab: int) -> NDArray[np.int32]:
-    """A sequence of ids, or a 1-D integer array, as int32; every id is in ``0..vocab - 1``."""
-    rule = "must be a str, a sequence of token ids or a 1-D integer array"
-    if isinstance(tokens, (bytes, bytearray, memoryview, str, dict, set, frozenset)):
+def token_array(parameter: str, tokens: Any, vocab: int, *, text: bool = False) -> NDArray[np.int32]:
+    """A sequence of ids, or a 1-D integer array, as int32; every id is in ``0..vocab - 1``. ``text`` only words
+    the message: the caller takes a str as well."""
+    rule = f"must be {'a str, ' if text else ''}a sequence of token ids or a 1-D integer array"
+    element = f"must be a token id in 0..{vocab - 1}"
+    if isinstance(tokens, (bytes, bytearray, memoryview, str, dict, set, frozenset)) or _masked(tokens):
         raise refuse(parameter, rule, tokens)
     if not isinstance(tokens, np.ndarray):
         if not isinstance(tokens, Iterable):
             raise refuse(parameter, rule, tokens)
-        listed = list(tokens)
-        if any(isinstance(t, (bool, np.bool_)) for t in listed):
-            raise refuse(parameter, rule, tokens)
         try:
-            tokens = np.array([operator.index(t) for t in listed], dtype=np.int64)
-        except TypeError:
+            listed = list(tokens)
+        except TypeError:  # such as a 0-d tensor
             raise refuse(parameter, rule, tokens) from None
-        except OverflowError:
-            raise refuse(parameter, f"must hold ids in 0..{vocab - 1}", tokens) from None
+        for index, token in enumerate(listed):
+            if not _is_id(token, vocab):
+                raise refuse(parameter, element, token, index)
+        return np.array([operator.index(token) for token in listed], dtype=np.int32)
     if tokens.ndim != 1 or not np.issubdtype(tokens.dtype, np.integer):
         raise refuse(parameter, rule, tokens)
     wrong = np.flatnonzero((tokens < 0) | (tokens >= vocab))
     if wrong.size:
         index = int(wrong[0])
-        raise ParameterError(
-            f"{parameter}[{index}] must be a token id in 0..{vocab - 1}, not {int(tokens[index])}",
-            parameter=parameter,
-            value=int(tokens[index]),
-        )
+        raise refuse(parameter, element, int(tokens[index]), index)
     return np.ascontiguousarray(tokens, dtype=np.int32)
+
+
+def logits_array(logits: Any) -> NDArray[np.float32]:
+    """A 1-D array (or sequence) of real numbers as float32. NaN and infinities are the sampler's business."""
+    rule = "must be a 1-D array of real numbers [vocab]"
+    if isinstance(logits, (str, bytes, bytearray, memoryview)) or _masked(logits):
+        raise refuse("logits", rule, logits)
+    try:
+        array = np.asarray(logits)
+    except (TypeError, ValueError, RuntimeError):  # ragged lists, tensors on a device
+        raise refuse("logits", rule, logits) from None
+    if array.ndim != 1 or (array.dtype.kind not in "fiu" and array.size):
+        raise refuse("logits", rule, logits)
+    with np.errstate(all="ignore"):
+        row = np.ascontiguousarray(array, dtype=np.float32)
+        if array.dtype != np.float32:
+            wrong = np.flatnonzero(np.isinf(row) & np.isfinite(array))  # +inf would be certain
+            if wrong.size:
+                index = int(wrong[0])
+                raise refuse("logits", "must be a number that float32 can hold", float(array[index]), index)
+    return row
+
+
+def _is_id(token: object, vocab: int) -> bool:
+    if isinstance(token, (bool, np.bool_)):
+        return False
+    try:
+        return 0 <= operator.index(token) < vocab  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
+def _masked(array: object) -> bool:
+    """A masked array would lose its mask on the way; only numpy's subclasses are worth the look."""
+    return isinstance(array, np.ndarray) and type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)

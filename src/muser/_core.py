@@ -90,8 +90,8 @@ class Core:
                 self._tokenizer = None
         return tokenizer
 
-    def encode(self, prompt: Prompt, *, add_bos: bool | None = None) -> NDArray[np.int32]:
-        """Ids of a prompt. Text is never parsed for control tokens; ``add_bos=None``: as the file says.
+    def encode(self, prompt: Prompt, *, add_bos: bool | None = None, parameter: str = "prompt") -> NDArray[np.int32]:
+        """Ids of a prompt, which the caller calls ``parameter``. Text is never parsed for control tokens; ``add_bos=None``: as the file says.
 
         Raises ParameterError: another type, an id outside the vocabulary, or nothing at all.
         """
@@ -99,9 +99,9 @@ class Core:
             ids: Prompt = self.tokenizer.encode(prompt, add_bos=add_bos, parse_special=False)
         else:
             ids = prompt
-        array = checks.token_array("prompt", ids, self.vocab)
+        array = checks.token_array(parameter, ids, self.vocab, text=True)
         if array.size == 0:
-            raise ParameterError("prompt must hold at least one token", parameter="prompt", value=prompt)
+            raise ParameterError(f"{parameter} must hold at least one token", parameter=parameter, value=prompt)
         return array
 
     def encode_for_generation(self, prompt: Prompt) -> NDArray[np.int32]:

@@ -35,9 +35,21 @@ class UnsupportedDeviceError(MuserError):
 
 
 class FileAccessError(MuserError, OSError):
-    """The operating system refused to open or read ``path``."""
+    """The operating system refused to open or read ``path``.
+
+    ``filename`` (the path again), ``errno`` and ``strerror`` are those of OSError; the last two are None where it
+    was muser that refused, such as a pipe.
+    """
 
     path: str | None = None
+    # In place of OSError's own, which pickling and a one-argument constructor lose.
+    errno: int | None = None
+    strerror: str | None = None
+    filename: str | None = None
+
+
+class FileMissingError(FileAccessError, FileNotFoundError):
+    """There is no file at ``path``."""
 
 
 class FetchError(MuserError):
@@ -52,10 +64,24 @@ class OutOfMemoryError(MuserError, MemoryError):
 
 
 class ParameterError(MuserError, ValueError):
-    """An argument is outside its documented range. ``parameter`` and ``value`` name it."""
+    """An argument is of a wrong type or outside its documented range. ``parameter`` and ``value`` name it.
+
+    ``index`` is the place of the bad element where the argument is a sequence; ``value`` is that element then.
+    """
 
     parameter: str | None = None
     value: object = None
+    index: int | None = None
+
+
+class LogitsError(MuserError):
+    """The model computed logits that cannot be sampled: a NaN at ``index``, or -inf everywhere (``index`` is None).
+
+    The file at ``path`` is damaged. Only the generation that met them fails.
+    """
+
+    path: str | None = None
+    index: int | None = None
 
 
 class ContextFullError(MuserError):

@@ -58,7 +58,7 @@ class Model(Uncopied):
     @classmethod
     def load(
         cls,
-        path: str | os.PathLike[str],
+        path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
         *,
         device: str = "auto",
         slots: int = 4,
@@ -74,7 +74,7 @@ class Model(Uncopied):
             path: the file; of a split model, the first part.
             device: "auto", "cpu" or "metal".
             slots: generations that can be resident at the same time, 1..4.
-            context: rows (tokens) that each slot can hold. None: the model's own limit, or the most that fits
+            context: rows (tokens) that each slot can hold, at least 2: a prompt and an answer. None: the model's own limit, or the most that fits
                 into memory; :attr:`context` and :meth:`memory_plan` report the choice.
             kv_dtype: how keys and values are kept, "f16" or "f32".
             threads: compute threads. None: the cores that this process may use.
@@ -82,23 +82,21 @@ class Model(Uncopied):
             memory_limit: bytes that the plan may take. None: what the machine has available.
 
         Raises:
-            ModelFormatError, UnsupportedModelError, FileAccessError: the file.
+            ModelFormatError, UnsupportedModelError, FileAccessError: the file. A missing one is a FileMissingError,
+                which is also a FileNotFoundError.
             OutOfMemoryError: the plan does not fit; nothing was allocated.
             ParameterError, UnsupportedDeviceError: an argument.
         """
-        def optional(parameter: str, value: int | None, high: int) -> int | None:
-            return None if value is None else checks.integer(parameter, value, 1, high, none=True)
+        def optional(parameter: str, value: int | None, high: int, low: int = 1) -> int | None:
+            return None if value is None else checks.integer(parameter, value, low, high, none=True)
 
-        for parameter, text in (("device", device), ("kv_dtype", kv_dtype)):
-            if not isinstance(text, str):
-                raise checks.refuse(parameter, "must be a str", text)
-        name = os.fsdecode(path)
+        name = checks.path(path)
         native = _muser.Engine(
             name,
-            device=device,
+            device=checks.choice("device", device, ("auto", "cpu", "metal")),
             slots=checks.integer("slots", slots, 1, 4),
-            context=optional("context", context, _MAX_INT),
-            kv_dtype=kv_dtype,
+            context=optional("context", context, _MAX_INT, low=2),
+            kv_dtype=checks.choice("kv_dtype", kv_dtype, ("f16", "f32")),
             threads=optional("threads", threads, 1024),
             prefill_patience=optional("prefill_patience", prefill_patience, _MAX_INT),
             memory_limit=optional("memory_limit", memory_limit, 2**63 - 1),
@@ -164,6 +162,7 @@ class Model(Uncopied):
             ParameterError: a bad parameter, an id outside the vocabulary, an empty prompt. Before anything runs.
             ContextFullError: the prompt has ``context`` tokens or more.
             OverloadedError: 64 callers wait for a slot already. At once.
+            LogitsError: the model computed a NaN: its file is damaged.
             WaitTimeoutError, ClosedError, UnhealthyError, DeviceError, ForkedError.
         """
         return run_to_end(self.stream(prompt, params, timeout=timeout, **overrides))
@@ -211,7 +210,8 @@ class Model(Uncopied):
     ) -> AsyncStream:
         """:meth:`stream` for coroutines: ``async for chunk in model.astream(...)``.
 
-        Parameters are checked here, the prompt at the first item. See :class:`AsyncStream` for slow readers.
+        Parameters are checked here, the prompt at the first item. A reader that takes no chunk for 5 seconds while
+        64 wait for it is cancelled: the stream ends early, with finish_reason "cancelled" in its last chunk.
         """
         from muser import aio
 
@@ -220,7 +220,10 @@ class Model(Uncopied):
         return aio.AsyncStream(make, self.slots, self._threads(), limit)
 
     def session(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
-        """Short for ``model.slots.acquire()``: ``with model.session() as session: session.prefill(...)``."""
+        """Short for ``model.slots.acquire()``: ``with model.session() as session: session.prefill(...)``.
+
+        ``prompt`` chooses among free slots and does no more: the session is empty. See :meth:`SlotPool.acquire`.
+        """
         return self.slots.acquire(timeout=timeout, prompt=prompt)
 
     def _generation(self, prompt: Prompt, params: SamplingParams) -> Generation:
@@ -248,13 +251,14 @@ class Model(Uncopied):
         return self.tokenizer.encode(text, add_bos=add_bos, parse_special=parse_special)
 
     def detokenize(self, tokens: Iterable[int], *, skip_special: bool = False) -> str:
-        """The text of token ids; ``skip_special`` leaves control tokens out."""
+        """The text of token ids; ``skip_special`` leaves control tokens out, as ``Completion.text`` does."""
         return self.tokenizer.decode(tokens, skip_special=skip_special)
 
     # -- looking ---------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> str | None:
+        """The file as it was given to :meth:`load`; bytes that are not UTF-8 as ``os.fsdecode`` writes them."""
         return self._path
 
     @property
@@ -269,6 +273,7 @@ class Model(Uncopied):
 
     @property
     def vocab_size(self) -> int:
+        """Tokens of the vocabulary, which is the length of a row of logits."""
         return self._core.vocab
 
     @property
@@ -325,6 +330,7 @@ class Model(Uncopied):
         self._core.drop()
 
     def __enter__(self) -> Self:
+        self._core.engine()  # a closed model cannot be entered
         return self
 
     def __exit__(
@@ -340,4 +346,5 @@ class Model(Uncopied):
 def _tokenizer_of(path: str) -> Tokenizer:
     from muser.text import Tokenizer
 
-    return Tokenizer(_muser.GgufFile(path).metadata(), path=path)
+    file = _muser.GgufFile(path)
+    return Tokenizer(file.metadata(), path=path, offsets=file.offsets())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from typing_extensions import TypedDict
 
 from muser import _checks as checks
+from muser.errors import ParameterError
 
 MAX_SEED = 2**64 - 1
 _MAX_INT = 2**31 - 1
@@ -84,7 +86,7 @@ def merged(params: SamplingParams | None, overrides: SamplingOverrides) -> Sampl
     if params is None:
         return SamplingParams(**overrides)  # type: ignore[arg-type]
     if not isinstance(params, SamplingParams):
-        raise TypeError(f"params must be a SamplingParams, not {type(params).__name__}")
+        raise checks.refuse("params", "must be a SamplingParams or None", params)
     return dataclasses.replace(params, **overrides) if overrides else params  # type: ignore[arg-type]
 
 
@@ -92,4 +94,9 @@ def _token_ids(value: object) -> tuple[int, ...]:
     rule = "must be an iterable of token ids (integers, at least 0)"
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise checks.refuse("stop_token_ids", rule, value)
-    return tuple(checks.integer("stop_token_ids", token, 0, _MAX_INT) for token in value)
+    for index, token in enumerate(ids := tuple(value)):
+        try:
+            checks.integer("stop_token_ids", token, 0, _MAX_INT)
+        except ParameterError:
+            raise checks.refuse("stop_token_ids", f"must be an integer in 0..{_MAX_INT}", token, index) from None
+    return tuple(operator.index(token) for token in ids)

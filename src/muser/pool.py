@@ -30,7 +30,9 @@ class SlotPool(Uncopied):
 
         Args:
             timeout: seconds to wait at most; 0: do not wait; None: until a slot is free or the model closes.
-            prompt: what will be prefilled; the free slot that shares the longest prefix with it is preferred.
+            prompt: what will be prefilled. Of several free slots the one whose last owner's tokens share the longest
+                prefix with it is lent. That chooses the slot and nothing more: the session is empty all the same,
+                because this version does not reuse rows of an earlier owner.
 
         Raises:
             OverloadedError: 64 callers wait already. At once.
@@ -44,10 +46,14 @@ class SlotPool(Uncopied):
         return AsyncPermit(self, self._hint(prompt), checks.timeout(timeout))
 
     def stats(self) -> QueueStats:
+        """The state of the line at this moment, and what was handed out and refused since the load."""
         return self._queue.stats()
 
     def __len__(self) -> int:
         return self._core.slots
+
+    def __repr__(self) -> str:
+        return f"<muser.SlotPool of {self._core.slots} slots>"
 
     # -- for the generation loop and the model ----------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from typing import Literal
 
 FinishReason = Literal["stop", "length", "eos", "cancelled"]
 """``stop``: a token of ``stop_token_ids``. ``eos``: an end token of the model. ``length``: ``max_tokens``, or the
-context is full (then ``Completion.context_full`` is True). ``cancelled``: the consumer or its owner ended it."""
+context is full (then ``Completion.context_full`` is True). ``cancelled``: the consumer or its owner ended it, or
+the reader of an AsyncStream took nothing for 5 seconds while 64 chunks waited for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
+        """Prompt and completion."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -56,6 +58,7 @@ class Timings:
 
     @property
     def prefill_tokens_per_second(self) -> float:
+        """Prompt tokens over prefill time; 0 where there was none."""
         return self.prompt_tokens / self.prefill_seconds if self.prefill_seconds > 0 else 0.0
 
 
@@ -64,7 +67,8 @@ class Completion:
     """A finished generation."""
 
     text: str
-    """The completion's text, without the prompt and without the token that ended it."""
+    """The completion's text, without the prompt and without the token that ended it. Control tokens among
+    ``tokens`` are left out of it, as ``model.detokenize(tokens, skip_special=True)`` does."""
 
     tokens: tuple[int, ...]
     """The completion's token ids, without the one that ended it."""
@@ -108,4 +112,5 @@ class Health:
 
     @property
     def ok(self) -> bool:
+        """Whether the state is "ok"."""
         return self.state == "ok"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TypeVar, cast
 
@@ -68,7 +68,7 @@ class Session(Uncopied):
         limit = checks.timeout(timeout)
         with self._drive as engine:
             position = engine.position(self._slot)
-            ids = self._core.encode(tokens, add_bos=None if position == 0 else False)
+            ids = self._core.encode(tokens, add_bos=None if position == 0 else False, parameter="tokens")
             if position + ids.size > self._core.context:
                 raise ContextFullError(
                     f"{ids.size} tokens at position {position} do not fit into a context of {self._core.context} rows",
@@ -91,7 +91,14 @@ class Session(Uncopied):
         return logits
 
     def sample(self, sampler: Sampler) -> int:
-        """A token from the retained logits, which stay where they are. Raises ParameterError before the first row."""
+        """A token from the retained logits, which stay where they are.
+
+        Raises:
+            ParameterError: before the first row; a sampler that is no :class:`Sampler`.
+            LogitsError: the model computed a NaN, or -inf everywhere. The file is damaged.
+        """
+        if not isinstance(sampler, Sampler):
+            raise checks.refuse("sampler", "must be a muser.Sampler", sampler)
         with self._drive as engine:
             return engine.sample(self._slot, sampler._native)
 
@@ -131,6 +138,7 @@ class Session(Uncopied):
 
     @property
     def slot(self) -> int:
+        """Which of the model's slots it is, ``0..slots - 1``."""
         return self._slot
 
     # -- ending ----------------------------------------------------------------------------------------------
@@ -146,8 +154,13 @@ class Session(Uncopied):
             self._core.engine().cancel(self._slot)
 
     def clear_cancel(self) -> None:
+        """Makes a cancelled session usable again; what it holds is as of the last row that was completed."""
         with self._drive as engine:
             engine.clear_cancel(self._slot)
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else f"of {self._core.context} rows"
+        return f"<muser.Session in slot {self._slot}, {state}>"
 
     def _cancel_quietly(self) -> None:
         """Cancel, if there is still something to cancel."""
@@ -206,13 +219,19 @@ class Permit(Uncopied):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        """What it lends."""
 
     def release(self) -> None:
         """Gives the slot back now. May be called more than once."""
         self.session._end()
 
     def __enter__(self) -> Session:
+        if self.session._ended:
+            raise ClosedError("the permit was released")
         return self.session
+
+    def __repr__(self) -> str:
+        return f"<muser.Permit {'released' if self.session._ended else f'of slot {self.session.slot}'}>"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -231,7 +250,7 @@ def decode_group(
         ParameterError: not 1 to 4 rows, a session twice, sessions of different models, a bad token.
         BusyError, ClosedError, ContextFullError, CancelledError: one of them cannot; then none was decoded.
     """
-    pairs = list(rows)
+    pairs = _pairs(rows)
     limit = checks.timeout(timeout)
     if not 1 <= len(pairs) <= MAX_GROUP:
         raise ParameterError(f"rows must hold 1..{MAX_GROUP} sessions, not {len(pairs)}", parameter="rows", value=len(pairs))
@@ -241,7 +260,7 @@ def decode_group(
     core = sessions[0]._core
     if any(session._core is not core for session in sessions):
         raise ParameterError("rows must be sessions of one model", parameter="rows", value=len(pairs))
-    tokens = [checks.integer("token", token, 0, core.vocab - 1) for _, token in pairs]
+    tokens = checks.token_array("tokens", [token for _, token in pairs], core.vocab).tolist()
     slots = [session._slot for session in sessions]
 
     def decode() -> list[NDArray[np.float32] | None]:
@@ -259,3 +278,14 @@ def _driving(sessions: Sequence[Session], call: Callable[[], T]) -> T:
         return call()
     with sessions[0]._drive:
         return _driving(sessions[1:], call)
+
+
+def _pairs(rows: object) -> list[tuple[Session, int]]:
+    rule = "must be a sequence of pairs (session, token)"
+    if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)):
+        raise checks.refuse("rows", rule, rows)
+    pairs = list(rows)
+    for index, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], Session):
+            raise checks.refuse("rows", "must be a pair (session, token)", pair, index)
+    return [(session, token) for session, token in pairs]

@@ -78,6 +78,10 @@ class Stream(Uncopied):
         if self._generation.ticket is not None:
             self._generation.ticket.release()
 
+    def __repr__(self) -> str:
+        done = self._generation.completion
+        return f"<muser.Stream {'not ended' if done is None else done.finish_reason}, seed {self.seed}>"
+
     def __enter__(self) -> Self:
         return self
 

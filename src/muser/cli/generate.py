@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from muser.cli.output import emit
+from muser.cli.output import emit, flush, stdout
 
 
 def add_parser(subcommands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,11 +30,12 @@ def run(arguments: argparse.Namespace) -> None:
     import muser
     from muser import hub
 
+    stdout()  # before the work, not after it
     names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "seed")
     given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     params = muser.SamplingParams(**{name: value for name, value in given.items() if value is not None})
     options = {"slots": 1, "context": arguments.context, "threads": arguments.threads}
-    text = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    text = read_stdin() if arguments.prompt == "-" else arguments.prompt
     if arguments.model is None:
         model = muser.Model.tiny(**options)
     else:
@@ -43,13 +44,25 @@ def run(arguments: argparse.Namespace) -> None:
         stream = model.stream(model.tokenize(text, parse_special=arguments.parse_special), params)
         for chunk in stream:
             emit(chunk.text, end="")
-            sys.stdout.flush()
+            flush()
         emit("")
         done = stream.completion
-    if arguments.stats and done is not None:
+    if arguments.stats and done is not None and sys.stderr is not None:
         emit(
             f"{done.usage.prompt_tokens} + {done.usage.completion_tokens} tokens, {done.finish_reason}, "
             f"first after {done.timings.first_token_seconds:.3f} s, "
             f"then {done.timings.tokens_per_second:.1f} tokens/s, seed {done.seed}",
             sys.stderr,
         )
+
+
+def read_stdin() -> str:
+    """All of stdin. Raises ParameterError where there is none, or no text in it."""
+    from muser.errors import ParameterError
+
+    if sys.stdin is None:
+        raise ParameterError('prompt is "-", but stdin is closed', parameter="prompt", value="-")
+    try:
+        return sys.stdin.read()
+    except (OSError, UnicodeError) as error:
+        raise ParameterError(f'prompt is "-", but stdin cannot be read: {error}', parameter="prompt", value="-") from None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import ModelFormatError, ParameterError
+from .._checks import shown
+from ..errors import ParameterError
 from . import byte_level
 from .chunks import chunks
 from .metadata import PREFIX
@@ -83,11 +84,9 @@ def _pairs(vocabulary: Vocabulary, pieces: dict[str, int]) -> list[tuple[str, st
     for index, merge in enumerate(vocabulary.merges):
         left, _, right = merge.partition(" ")
         if left not in pieces or right not in pieces or left + right not in pieces:
-            error = ModelFormatError(
-                f"{PREFIX}merges[{index}] is {merge!r}: not two pieces, with a space between, that are in the "
+            raise vocabulary.broken(
+                f"{PREFIX}merges[{index}] is {shown(merge)}: not two pieces, with a space between, that are in the "
                 "vocabulary, as their union must be, and are no control tokens"
             )
-            error.path = vocabulary.path
-            raise error
         pairs.append((left, right))
     return pairs

@@ -5,6 +5,8 @@ Every value that a file gives is checked here for its type; what the values mean
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 from ..errors import ModelFormatError, UnsupportedModelError
@@ -18,17 +20,25 @@ class Metadata(Protocol):
     def get(self, key: str, /) -> object: ...
 
 
+def broken(message: str, path: str | None, offsets: Mapping[str, int]) -> ModelFormatError:
+    """``message`` begins with a key; ``offsets`` tells where in the file it is, if that is known."""
+    offset = offsets.get(re.split(r"[\s\[]", message, maxsplit=1)[0])
+    if offset is not None:
+        message += f" (at byte {offset})"
+    return ModelFormatError(message if path is None else f"{path}: {message}", path=path, offset=offset)
+
+
 class MetadataReader:
     """Reads keys below ``tokenizer.ggml.``; a value of the wrong type raises :class:`ModelFormatError`."""
 
-    def __init__(self, source: Metadata, path: str | None) -> None:
+    def __init__(self, source: Metadata, path: str | None, offsets: Mapping[str, int] | None = None) -> None:
         self._source = source
         self._path = path
+        self._offsets = offsets or {}
 
     def broken(self, message: str) -> ModelFormatError:
-        error = ModelFormatError(message if self._path is None else f"{self._path}: {message}")
-        error.path = self._path
-        return error
+        """An error with the file's path, and the offset of the key that ``message`` begins with."""
+        return broken(message, self._path, self._offsets)
 
     def unsupported(self, message: str) -> UnsupportedModelError:
         error = UnsupportedModelError(message if self._path is None else f"{self._path}: {message}")

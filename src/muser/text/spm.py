@@ -12,7 +12,6 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..errors import ModelFormatError
 from .chunks import check_length
 from .metadata import PREFIX
 from .token_type import TokenType
@@ -120,9 +119,7 @@ def _byte_ids(vocabulary: Vocabulary) -> list[int]:
     if len(ids) == 256:
         return ids
     if vocabulary.unknown is None:
-        error = ModelFormatError(
+        raise vocabulary.broken(
             f"{PREFIX}tokens has {len(ids)} of the 256 byte tokens, and {PREFIX}unknown_token_id is missing"
         )
-        error.path = vocabulary.path
-        raise error
     return []

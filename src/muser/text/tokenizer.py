@@ -6,10 +6,10 @@ chat template. Checking the vocabulary happens at once, building the encoder at 
 
 from __future__ import annotations
 
-import operator
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from .. import _checks as checks
 from ..errors import ParameterError
 from .bpe import BpeEncoder
 from .fragments import Fragments
@@ -25,12 +25,14 @@ _ERRORS = ("replace", "ignore", "strict")
 class Tokenizer:
     """Immutable, and safe to use from any number of threads.
 
-    ``metadata``: anything with ``get(key)``, such as the file's metadata as a dict. ``path`` is for error messages.
+    ``metadata``: anything with ``get(key)``, such as the file's metadata as a dict. ``path`` and ``offsets`` (key to byte) are for error messages.
     Raises UnsupportedModelError for a kind of vocabulary that muser lacks, ModelFormatError for broken data.
     """
 
-    def __init__(self, metadata: Metadata, *, path: str | None = None) -> None:
-        vocabulary = read_vocabulary(metadata, path)
+    def __init__(
+        self, metadata: Metadata, *, path: str | None = None, offsets: Mapping[str, int] | None = None
+    ) -> None:
+        vocabulary = read_vocabulary(metadata, path, offsets)
         self._vocabulary = vocabulary
         self._build_lock = threading.Lock()
         self._encoder: BpeEncoder | SpmEncoder | None = None
@@ -64,11 +66,14 @@ class Tokenizer:
         never doubles one that ``text`` begins with. ``parse_special``: control tokens written in ``text`` become
         themselves. An end-of-text token is never appended, whatever the file says: a prompt is to be continued.
 
-        Raises TypeError where ``text`` is not a str; ParameterError where it cannot be encoded as UTF-8 (a lone
+        Raises ParameterError where an argument is of another type, where ``text`` cannot be encoded as UTF-8 (a lone
         surrogate) or spelled with this vocabulary, where it has more than 2,000,000 characters without a place
         to cut, and for ``add_bos=True`` where the vocabulary has no such token.
         """
         _check_text(text)
+        checks.boolean("parse_special", parse_special)
+        if add_bos is not None and not isinstance(add_bos, bool):
+            raise checks.refuse("add_bos", "must be True, False or None", add_bos)
         if add_bos and self.bos_id is None:
             raise ParameterError(
                 "add_bos is True, but the vocabulary has no begin-of-text token",
@@ -95,15 +100,13 @@ class Tokenizer:
         """The text of ``ids``, as a text of its own; for tokens that go on after others see :class:`Detokenizer`.
 
         ``skip_special`` leaves control tokens out. ``errors``: "replace" (U+FFFD), "ignore" or "strict"
-        (UnicodeDecodeError) for bytes that are not UTF-8. Raises ParameterError for a bad id or ``errors``.
+        (UnicodeDecodeError) for bytes that are not UTF-8. Raises ParameterError for a bad argument or id.
         """
-        if errors not in _ERRORS:
-            raise ParameterError(
-                f"errors is {errors!r}, not one of {', '.join(_ERRORS)}", parameter="errors", value=errors
-            )
+        checks.choice("errors", errors, _ERRORS)
+        checks.boolean("skip_special", skip_special)
         drop_space = self.add_space_prefix
         parts = []
-        for token in ids:
+        for token in checks.token_array("tokens", ids, self.vocab_size).tolist():
             data = self.token_bytes(token)
             if self.is_control(token):
                 data = b"" if skip_special else data
@@ -141,17 +144,12 @@ class Tokenizer:
             return self._encoder
 
     def _checked(self, token: int) -> int:
-        index = operator.index(token)
-        if not 0 <= index < self.vocab_size:
-            raise ParameterError(
-                f"token is {index}, not in 0 to {self.vocab_size - 1}", parameter="token", value=index
-            )
-        return index
+        return checks.integer("token", token, 0, self.vocab_size - 1)
 
 
 def _check_text(text: str) -> None:
     if not isinstance(text, str):
-        raise TypeError(f"text must be a str, not {type(text).__name__}")
+        raise checks.refuse("text", "must be a str", text)
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast
 
+from .._checks import shown
+from ..errors import ModelFormatError
 from .control import control_ids, stop_ids
-from .metadata import PREFIX, Metadata, MetadataReader
+from .metadata import PREFIX, Metadata, MetadataReader, broken
 from .pretokenizers import PreTokenizer, find
 from .token_type import TokenType
 
@@ -42,17 +46,19 @@ class Vocabulary:
     add_bos: bool
     add_eos: bool
     add_space_prefix: bool
-    path: str | None
+    broken: Callable[[str], ModelFormatError]  # the error for a message that begins with a key
 
 
-def read_vocabulary(source: Metadata, path: str | None = None) -> Vocabulary:
+def read_vocabulary(
+    source: Metadata, path: str | None = None, offsets: Mapping[str, int] | None = None
+) -> Vocabulary:
     """Raises UnsupportedModelError for a model or pre-tokenizer that muser lacks, ModelFormatError for bad data."""
-    reader = MetadataReader(source, path)
+    reader = MetadataReader(source, path, offsets)
     model = reader.string("model")
     if model is None:
         raise reader.broken(f"{PREFIX}model is missing")
     if model not in ("gpt2", "llama"):
-        raise reader.unsupported(f"{PREFIX}model is {model!r}; supported: 'gpt2', 'llama'")
+        raise reader.unsupported(f"{PREFIX}model is {shown(model)}; supported: 'gpt2', 'llama'")
     pre = _pre_tokenizer(reader) if model == "gpt2" else None
 
     tokens = reader.strings("tokens")
@@ -94,7 +100,7 @@ def read_vocabulary(source: Metadata, path: str | None = None) -> Vocabulary:
         add_eos=bool(reader.boolean("add_eos_token")),
         # A byte-level vocabulary spells its spaces out; only SentencePiece puts one in front.
         add_space_prefix=model == "llama" and (add_space_prefix is None or add_space_prefix),
-        path=path,
+        broken=partial(broken, path=path, offsets=offsets or {}),
     )
 
 
@@ -102,7 +108,7 @@ def _pre_tokenizer(reader: MetadataReader) -> PreTokenizer:
     name = reader.string("pre") or "default"
     found = find(name)
     if found is None:
-        raise reader.unsupported(f"{PREFIX}pre is {name!r}, a pre-tokenizer that is not supported")
+        raise reader.unsupported(f"{PREFIX}pre is {shown(name)}, a pre-tokenizer that is not supported")
     return found
 
 
@@ -112,7 +118,7 @@ def _unique(reader: MetadataReader, tokens: list[str]) -> dict[str, int]:
     if len(ids) != len(tokens):
         for token, text in enumerate(tokens):
             if text and ids[text] != token:
-                raise reader.broken(f"{PREFIX}tokens has {text!r} twice, as {token} and {ids[text]}")
+                raise reader.broken(f"{PREFIX}tokens has {shown(text)} twice, as {token} and {ids[text]}")
     ids.pop("", None)
     return ids
 
@@ -127,7 +133,7 @@ def _types(reader: MetadataReader, tokens: list[str]) -> list[int]:
     for token in (token for token, kind in enumerate(types) if kind == byte):
         if not _BYTE_TOKEN.fullmatch(tokens[token]):
             raise reader.broken(
-                f"{PREFIX}tokens[{token}] is {tokens[token]!r}, but its type is BYTE (<0xXX>)"
+                f"{PREFIX}tokens[{token}] is {shown(tokens[token])}, but its type is BYTE (<0xXX>)"
             )
     return cast("list[int]", types)
 
