@@ -77,3 +77,18 @@ def test_cpp(built: Callable[[str], Path], flavour: str, name: str) -> None:
         # ThreadSanitizer cannot place its shadow on kernels that randomize addresses widely.
         result = run(["setarch", "-R", folder / name], timeout=240)
     assert result.returncode == 0, result.stdout[-20000:]
+
+
+@pytest.mark.timeout(1500)
+def test_code_of_a_cpu_level_is_its_own(built: Callable[[str], Path]) -> None:
+    """A function shared by several objects is kept once. Compiled for AVX, it would break the machines without."""
+    folder = built("plain")
+    result = run([tool("cmake"), "--build", folder, "--target", "muser_core"], timeout=1400)
+    assert result.returncode == 0, result.stdout[-20000:]
+    listing = run([tool("nm"), "--defined-only", "--demangle", folder / "libmuser_core.a"], timeout=60).stdout
+    members = dict(member.split(":\n", 1) for member in listing.strip().split("\n\n") if ":\n" in member)
+    levels = {name: symbols for name, symbols in members.items() if re.search(r"_(avx2|avx512|neon)\.cpp", name)}
+    assert levels
+    for name, symbols in levels.items():
+        shared = [line for line in symbols.splitlines() if re.match(r"\S* [WVu] (?!DW\.ref)", line)]
+        assert not shared, f"{name}: {shared}"

@@ -27,7 +27,7 @@ struct RowLayout {
     size_t scale, sum, half_sum, zero8, zero128, half_zero32, pair_zero32; // byte offsets
     size_t bytes;
 
-    explicit constexpr RowLayout(uint64_t cols) : blocks((cols + 31) / 32) {
+    explicit constexpr MUSER_INLINE RowLayout(uint64_t cols) : blocks((cols + 31) / 32) {
         const size_t array = round_up(blocks * 4, 64); // 4 bytes a block, one cache line at least
         scale = round_up(blocks * 32, 64);
         sum = scale + array;

@@ -1,10 +1,12 @@
 // From a block type known at run time to code for that type.
 #pragma once
 
-#include "core/error.h"
 #include "device/cpu/matmul/format.h"
 
 namespace muser::cpu {
+
+// Out of line, since this header is compiled for every level and an Error's own code must not be.
+[[noreturn]] void throw_not_quantized(BlockType type);
 
 // Calls f.template operator()<type>() for a quantized type.
 template <class Function> auto with_quantized_type(BlockType type, Function &&f) {
@@ -21,9 +23,8 @@ template <class Function> auto with_quantized_type(BlockType type, Function &&f)
     case BlockType::Q6_K: return f.template operator()<BlockType::Q6_K>();
     case BlockType::IQ4_NL: return f.template operator()<BlockType::IQ4_NL>();
     case BlockType::IQ4_XS: return f.template operator()<BlockType::IQ4_XS>();
-    default: break;
+    default: throw_not_quantized(type);
     }
-    throw Error(ErrorCode::internal, "not a quantized block type");
 }
 
 } // namespace muser::cpu

@@ -19,6 +19,10 @@
 
 #include "gguf/block_type.h"
 
+// For functions of headers that are compiled for several levels: a copy of their own, left out of line, could
+// be the one that the linker keeps for all of them, with instructions that an older processor lacks.
+#define MUSER_INLINE inline __attribute__((always_inline))
+
 namespace muser::cpu {
 
 using gguf::BlockType;
@@ -70,7 +74,7 @@ struct PackedFormat {
     constexpr int unit_bytes(int lanes) const { return halves_bytes(lanes) + blocks * block_bytes(lanes); }
 };
 
-constexpr bool is_float_type(BlockType type) {
+constexpr MUSER_INLINE bool is_float_type(BlockType type) {
     return type == BlockType::F32 || type == BlockType::F16 || type == BlockType::BF16;
 }
 
@@ -95,7 +99,7 @@ constexpr PackedFormat packed_format(BlockType type) {
     }
 }
 
-constexpr uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+constexpr MUSER_INLINE uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
 // Bytes of one tile, a multiple of 64.
 constexpr uint64_t packed_tile_bytes(BlockType type, uint64_t cols, int lanes) {

@@ -1,7 +1,8 @@
-// The kernel table of a level.
+// The kernel table of a level, and the error of code that is compiled for all levels.
 #include "device/cpu/matmul/kernels.h"
 
 #include "core/error.h"
+#include "device/cpu/matmul/each_type.h"
 
 namespace muser::cpu {
 
@@ -17,6 +18,10 @@ const MatmulKernels &matmul_kernels(Level level) {
     default: break;
     }
     throw Error(ErrorCode::internal, "this build has no kernels for level " + std::string(level_name(level)));
+}
+
+void throw_not_quantized(BlockType type) {
+    throw Error(ErrorCode::internal, "not a quantized block type: " + std::string(gguf::traits(type).name));
 }
 
 } // namespace muser::cpu

@@ -13,8 +13,7 @@
 namespace muser::cpu {
 
 inline constexpr int kDirectRows = 4;
-inline constexpr int kPrefetchBytes =
-    2048; // how far ahead of the block in use the packed bytes are asked for
+inline constexpr int kPrefetchBytes = 2048;         // from the block in use to the bytes asked for
 inline constexpr uint64_t kStreamBytes = 48 * 1024; // least bytes of one line of reading; see direct_product
 
 // Where block `block` of R consecutive activation rows has its values.
@@ -67,7 +66,7 @@ struct ProductCall {
     size_t out_stride;
     const float *bias;
 
-    const std::byte *tile(uint64_t index) const { return matrix.data + index * matrix.tile_bytes; }
+    MUSER_INLINE const std::byte *tile(uint64_t index) const { return matrix.data + index * matrix.tile_bytes; }
 
     // The finished accumulators of one tile and one activation row, [lanes].
     template <class V> void store(uint64_t tile, int r, const float *acc) const {

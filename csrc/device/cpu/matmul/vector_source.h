@@ -11,8 +11,6 @@
 
 #include "device/cpu/matmul/format.h"
 
-#define MUSER_INLINE inline __attribute__((always_inline))
-
 namespace muser::cpu {
 
 // Calls f(constant 0), f(constant 1), ...: a loop whose index may be a template argument.
