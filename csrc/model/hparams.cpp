@@ -111,6 +111,8 @@ void common(ArchKeys &keys, HParams &h) {
     if (!keys.entry("attention.key_length") && h.d_model % h.n_heads)
         keys.unsupported("attention.key_length is missing and embedding_length is not a multiple of head_count");
     h.head_dim = keys.entry("attention.key_length") ? keys.required_uint("attention.key_length", kMaxHeadDim) : h.d_model / h.n_heads;
+    if (h.head_dim % 8)
+        keys.unsupported("a head size of " + std::to_string(h.head_dim) + ", not a multiple of 8");
     if (h.head_dim > kMaxHeadDim)
         keys.unsupported("a head size of " + std::to_string(h.head_dim) + " (embedding_length / attention.head_count)");
     if (keys.uint("attention.value_length").value_or(h.head_dim) != h.head_dim)

@@ -48,8 +48,7 @@ void Engine::prefill(int slot, std::span<const int32_t> tokens, const Wait &wait
     chunk_wait.cancelled = &session.cancelled();
     while (!tokens.empty()) {
         chunk_wait.check();
-        const size_t n = std::min(tokens.size(), state->chunk_rows());
-        state->run_chunk(session, tokens.first(n), n == tokens.size(), chunk_wait);
+        const size_t n = state->run_chunk(session, tokens, chunk_wait);
         tokens = tokens.subspan(n);
     }
 }

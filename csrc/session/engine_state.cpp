@@ -65,8 +65,10 @@ size_t Engine::State::chunk_rows() const {
     return busy ? kBusyChunkRows : kIdleChunkRows;
 }
 
-void Engine::State::run_chunk(Session &session, std::span<const int32_t> tokens, bool want_logits, const Wait &wait) {
+size_t Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait) {
     auto permit = scheduler.acquire(Work::prefill, session.id(), wait);
+    const std::span<const int32_t> tokens = left.first(std::min(left.size(), chunk_rows()));
+    const bool want_logits = tokens.size() == left.size();
     Stopwatch watch(prefill_ns);
     const auto position = static_cast<int32_t>(session.position());
     std::vector<Row> rows(tokens.size());
@@ -77,6 +79,7 @@ void Engine::State::run_chunk(Session &session, std::span<const int32_t> tokens,
     forward_or_latch(rows, {&last, want_logits ? size_t{1} : size_t{0}});
     session.install(tokens, want_logits ? copy_logits(0) : nullptr);
     prefill_tokens += tokens.size();
+    return tokens.size();
 }
 
 void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> members, const Wait &wait) {

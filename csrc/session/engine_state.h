@@ -20,8 +20,9 @@ struct Engine::State {
 
     // Prefill rows of one pass: many when nobody decodes, few while somebody does.
     size_t chunk_rows() const;
-    // One chunk of one session; want_logits: of its last row.
-    void run_chunk(Session &session, std::span<const int32_t> tokens, bool want_logits, const Wait &wait);
+    // The next chunk of the tokens that are left, cut once it is this session's turn: how many may run depends on
+    // who decodes then. Returns its rows; the last chunk computes the logits of its last row.
+    size_t run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait);
     // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
     void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
 
