@@ -37,7 +37,7 @@ class Probe:
             passes = max(1, int(5e8 // self.data.nbytes))
             data = self.data.ctypes.data
             self.reads.append(self.library.read_bandwidth(data, self.data.size, self.threads, passes))
-            self.macs.append(self.library.int8_peak(self.threads, 3_000_000))
+            self.macs.append(self.library.int8_peak(self.threads, 5_000_000))
 
     def floors(self) -> Floors | None:
         """Medians of the samples; None where there is no C++ compiler."""
