@@ -61,9 +61,6 @@ void Engine::decode(int slot, int32_t token, const Wait &wait) {
     state->check_room(session, 1);
     Wait row_wait = wait;
     row_wait.cancelled = &session.cancelled();
-    row_wait.check();
-    if (auto cause = state->scheduler.unhealthy_cause())
-        throw Error(ErrorCode::unhealthy, "the model is unhealthy: " + *cause, {{"cause", *cause}});
     state->batcher.decode(slot, token, row_wait);
 }
 
@@ -82,7 +79,6 @@ void Engine::decode_group(std::span<const std::pair<int, int32_t>> rows, const W
             throw Error(ErrorCode::cancelled, "session " + std::to_string(slot) + " was cancelled");
         members.emplace_back(&session, token);
     }
-    wait.check();
     state->run_group(members, wait);
 }
 
