@@ -99,7 +99,11 @@ class FakeEngine:
         assert tokens.dtype == np.int32 and tokens.ndim == 1
         with self._use(slot) as state:
             if len(state.tokens) + len(tokens) > self.context:
-                raise ContextFullError("too many", position=len(state.tokens), capacity=self.context)
+                raise ContextFullError(
+                    f"{len(tokens)} more tokens at position {len(state.tokens)} do not fit into a context of {self.context}",
+                    position=len(state.tokens),
+                    capacity=self.context,
+                )
             deadline = None if timeout is None else time.monotonic() + timeout
             for start in range(0, len(tokens), self.chunk):
                 piece = tokens[start : start + self.chunk].tolist()

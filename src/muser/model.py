@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
@@ -124,8 +124,8 @@ class Model(Uncopied):
 
         Arguments and errors as in :meth:`load`.
         """
-        with ExitStack() as stack:  # only a package inside a zip needs the file for the duration of this block
-            path = stack.enter_context(resources.as_file(resources.files("muser") / "data" / _TINY))
+        # Only a package inside a zip needs the file for the duration of this block.
+        with resources.as_file(resources.files("muser") / "data" / _TINY) as path:
             return cls.load(
                 path,
                 device=device,
@@ -292,16 +292,7 @@ class Model(Uncopied):
         that ended, and for how long. ``*_tokens``, ``*_seconds``: work done while owning the device. ``slots``,
         ``free``, ``waiting``, ``limit``, ``granted``, ``refused``: the line in front of the slots.
         """
-        queue = self.slots.stats()
-        return {
-            **self._core.engine().stats(),
-            "slots": queue.slots,
-            "free": queue.free,
-            "waiting": queue.waiting,
-            "limit": queue.limit,
-            "granted": queue.granted,
-            "refused": queue.refused,
-        }
+        return {**self._core.engine().stats(), **dataclasses.asdict(self.slots.stats())}
 
     def health(self) -> Health:
         """Whether the model can work. Never raises, except ForkedError."""

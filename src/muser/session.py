@@ -19,7 +19,7 @@ from muser._muser import Turn
 from muser._native import EngineTurn
 from muser._queue import Ticket
 from muser._uncopied import Uncopied
-from muser.errors import ClosedError, ContextFullError, MuserError, ParameterError
+from muser.errors import ClosedError, MuserError, ParameterError
 from muser.sampler import Sampler
 
 T = TypeVar("T")
@@ -67,14 +67,8 @@ class Session(Uncopied):
         """
         limit = checks.timeout(timeout)
         with self._drive as engine:
-            position = engine.position(self._slot)
-            ids = self._core.encode(tokens, add_bos=None if position == 0 else False, parameter="tokens")
-            if position + ids.size > self._core.context:
-                raise ContextFullError(
-                    f"{ids.size} tokens at position {position} do not fit into a context of {self._core.context} rows",
-                    position=position,
-                    capacity=self._core.context,
-                )
+            add_bos = None if engine.position(self._slot) == 0 else False
+            ids = self._core.encode(tokens, add_bos=add_bos, parameter="tokens")
             engine.prefill(self._slot, ids, limit)
 
     def decode(self, token: int, *, timeout: float | None = None) -> NDArray[np.float32]:
