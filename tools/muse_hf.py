@@ -95,6 +95,21 @@ def read_gguf(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
     return tensors, {key: field.contents() for key, field in reader.fields.items()}
 
 
+def config_sizes(meta: dict, vocab: int) -> dict:
+    """The configuration fields that every family here spells alike."""
+    arch = meta["general.architecture"]
+    names = {
+        "hidden_size": "embedding_length",
+        "intermediate_size": "feed_forward_length",
+        "num_hidden_layers": "block_count",
+        "num_attention_heads": "attention.head_count",
+        "num_key_value_heads": "attention.head_count_kv",
+        "max_position_embeddings": "context_length",
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    }
+    return {"vocab_size": vocab} | {field: meta[f"{arch}.{key}"] for field, key in names.items()}
+
+
 def load_gguf(path: Path) -> MuseGlimmerForConditionalGeneration:
     tensors, meta = read_gguf(path)
     assert meta["general.architecture"] == ARCH, meta["general.architecture"]
@@ -109,16 +124,9 @@ def load_gguf(path: Path) -> MuseGlimmerForConditionalGeneration:
     )
     theta = key("rope.freq_base")
     config = make_config(
-        vocab_size=tensors["token_embd.weight"].shape[0],
-        hidden_size=key("embedding_length"),
-        intermediate_size=key("feed_forward_length"),
-        num_hidden_layers=n_layers,
-        num_attention_heads=key("attention.head_count"),
-        num_key_value_heads=key("attention.head_count_kv"),
+        **config_sizes(meta, tensors["token_embd.weight"].shape[0]),
         head_dim=key("attention.key_length"),
-        max_position_embeddings=key("context_length"),
         sliding_window=key("attention.sliding_window"),
-        rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
         qk_scale_factor=float(tensors["blk.0.attn_q_norm.weight"][0]),
         output_multiplier=key("logit_scale"),
         final_logit_softcapping=key("final_logit_softcapping"),

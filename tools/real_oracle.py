@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from muse_hf import read_gguf, to_halves
+from muse_hf import config_sizes, read_gguf, to_halves
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
 
 # gguf suffix -> transformers suffix
@@ -34,48 +34,29 @@ GEMMA3 = COMMON | {
 }
 
 
-def _llama(meta: dict, vocab: int) -> LlamaForCausalLM:
-    def key(name):
-        return meta[f"llama.{name}"]
-
+def _llama(meta: dict, sizes: dict) -> LlamaForCausalLM:
     return LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=vocab,
-            hidden_size=key("embedding_length"),
-            intermediate_size=key("feed_forward_length"),
-            num_hidden_layers=key("block_count"),
-            num_attention_heads=key("attention.head_count"),
-            num_key_value_heads=key("attention.head_count_kv"),
-            max_position_embeddings=key("context_length"),
-            rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
+            **sizes,
             tie_word_embeddings=True,
-            rope_parameters={"rope_type": "default", "rope_theta": key("rope.freq_base")},
+            rope_parameters={"rope_type": "default", "rope_theta": meta["llama.rope.freq_base"]},
             attn_implementation="eager",
         )
     )
 
 
-def _gemma3(meta: dict, vocab: int) -> Gemma3ForCausalLM:
-    def key(name):
-        return meta[f"gemma3.{name}"]
-
-    n = key("block_count")
+def _gemma3(meta: dict, sizes: dict) -> Gemma3ForCausalLM:
+    head_dim = meta["gemma3.attention.key_length"]
+    full = [i % 6 == 5 for i in range(sizes["num_hidden_layers"])]
     return Gemma3ForCausalLM(
         Gemma3TextConfig(
-            vocab_size=vocab,
-            hidden_size=key("embedding_length"),
-            intermediate_size=key("feed_forward_length"),
-            num_hidden_layers=n,
-            num_attention_heads=key("attention.head_count"),
-            num_key_value_heads=key("attention.head_count_kv"),
-            head_dim=key("attention.key_length"),
-            max_position_embeddings=key("context_length"),
-            rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
-            query_pre_attn_scalar=key("attention.key_length"),
-            sliding_window=key("attention.sliding_window"),
-            layer_types=["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(n)],
+            **sizes,
+            head_dim=head_dim,
+            query_pre_attn_scalar=head_dim,
+            sliding_window=meta["gemma3.attention.sliding_window"],
+            layer_types=["full_attention" if f else "sliding_attention" for f in full],
             rope_parameters={
-                "full_attention": {"rope_type": "default", "rope_theta": key("rope.freq_base")},
+                "full_attention": {"rope_type": "default", "rope_theta": meta["gemma3.rope.freq_base"]},
                 "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
             },
             hidden_activation="gelu_pytorch_tanh",
@@ -90,7 +71,7 @@ class RealOracle:
         tensors, meta = read_gguf(path)
         arch = meta["general.architecture"]
         vocab = tensors["token_embd.weight"].shape[0]
-        model = {"llama": _llama, "gemma3": _gemma3}[arch](meta, vocab)
+        model = {"llama": _llama, "gemma3": _gemma3}[arch](meta, config_sizes(meta, vocab))
         centred = 1.0 if arch == "gemma3" else 0.0  # its converter adds 1 to every norm
         state = {
             "model.embed_tokens.weight": tensors["token_embd.weight"],
