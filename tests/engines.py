@@ -14,17 +14,25 @@ SHIPPED = Path(_muser.__file__).parent / "data" / "muse-tiny-Q4_K_M.gguf"
 
 
 def open_engine(
-    path: Path, *, slots: int = 1, context: int | None = None, kv_dtype: str = "f32", threads: int = 1
+    path: str | Path,
+    *,
+    device: str = "cpu",
+    slots: int = 1,
+    context: int | None = None,
+    kv_dtype: str = "f32",
+    threads: int | None = 1,
+    prefill_patience: int | None = 16,
+    memory_limit: int | None = None,
 ) -> _muser.Engine:
     return _muser.Engine(
         str(path),
-        device="cpu",
+        device=device,
         slots=slots,
         context=context,
         kv_dtype=kv_dtype,
         threads=threads,
-        prefill_patience=16,
-        memory_limit=None,
+        prefill_patience=prefill_patience,
+        memory_limit=memory_limit,
     )
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from muser import _muser
 from muser.errors import BusyError, CancelledError, ClosedError, ContextFullError, OutOfMemoryError, ParameterError
 
+from engines import open_engine
 from toy import write_toy
 
 IDS = np.random.default_rng(3).integers(0, 250, 90).astype(np.int32)
 
 
 def load(path, **options):
-    settings = dict(device="cpu", slots=2, context=128, kv_dtype="f16", threads=1, prefill_patience=16, memory_limit=None)
-    return _muser.Engine(str(path), **{**settings, **options})
+    return open_engine(path, **{"slots": 2, "context": 128, "kv_dtype": "f16", **options})
 
 
 @pytest.fixture(scope="module")

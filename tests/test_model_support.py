@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from muser import _muser
 from muser.errors import UnsupportedModelError
 
+from engines import open_engine
 from toy import VARIANTS, write_toy
-
-
-def load(path):
-    return _muser.Engine(
-        str(path), device="cpu", slots=1, context=None, kv_dtype="f16", threads=1, prefill_patience=16, memory_limit=None
-    )
 
 
 def refused(tmp_path, arch, **overrides) -> str:
     path = tmp_path / "model.gguf"
     write_toy(path, arch, **overrides)
     with pytest.raises(UnsupportedModelError) as error:
-        load(path)
+        open_engine(path)
     assert error.value.path == str(path)
     assert str(path) in str(error.value)
     return str(error.value)
@@ -30,7 +24,7 @@ def refused(tmp_path, arch, **overrides) -> str:
 def test_every_variant_loads(tmp_path, variant):
     arch, overrides = VARIANTS[variant]
     write_toy(tmp_path / "model.gguf", arch, **overrides)
-    engine = load(tmp_path / "model.gguf")
+    engine = open_engine(tmp_path / "model.gguf")
     assert engine.architecture == arch
     engine.close()
 

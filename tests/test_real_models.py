@@ -16,7 +16,7 @@ import pytest
 from accuracy import log_likelihoods
 from engines import DATA, decode, open_engine, prefill
 
-from muser import _muser
+from muser import Model, _muser
 
 pytestmark = pytest.mark.real
 MODELS = ("smollm2", "gemma3-270m")
@@ -98,3 +98,17 @@ def test_perplexity(real: Real) -> None:
     assert abs(ours / record["float32"] - 1) < PERPLEXITY_TOLERANCE
     theirs = max(abs(record[path] / record["exact"] - 1) for path in ("batch", "stepwise"))
     assert abs(ours / record["exact"] - 1) <= theirs
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        ("The opposite of hot is", " cold"),
+        ("One, two, three, four,", " five, six, seven"),
+    ],
+)
+def test_sensible_text(real_model, name: str, prompt: str, answer: str) -> None:
+    """From text to text through the public API, on the file's own tokenizer."""
+    with Model.load(real_model(name), slots=1, context=64) as model:
+        assert model.generate(prompt, temperature=0, max_tokens=12).text.startswith(answer)

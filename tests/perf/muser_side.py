@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 import muser
-from muser import _muser
+from tests.engines import open_engine
 from tests.perf.jobs import CONTEXT, FIRST_PROMPT, Job, random_tokens
 
 name = "muser"
@@ -20,16 +20,7 @@ def versions() -> dict[str, str]:
 class Side:
     def __init__(self, path: str, threads: int) -> None:
         self.path, self.threads = path, threads
-        self.engine = _muser.Engine(
-            path,
-            device="cpu",
-            slots=4,
-            context=CONTEXT,
-            kv_dtype="f16",
-            threads=threads,
-            prefill_patience=16,
-            memory_limit=None,
-        )
+        self.engine = open_engine(path, slots=4, context=CONTEXT, kv_dtype="f16", threads=threads)
         self.filled = -1  # tokens of random_tokens() that slot 0 holds
         self.model: muser.Model | None = None
 
@@ -103,16 +94,7 @@ def first_token(path: str, threads: int) -> None:
 
 def work(path: str, threads: int, job: Job) -> None:
     """What peak memory is taken over: one stream."""
-    engine = _muser.Engine(
-        path,
-        device="cpu",
-        slots=1,
-        context=CONTEXT,
-        kv_dtype="f16",
-        threads=threads,
-        prefill_patience=16,
-        memory_limit=None,
-    )
+    engine = open_engine(path, context=CONTEXT, kv_dtype="f16", threads=threads)
     engine.prefill(0, np.array(random_tokens(job.depth), np.int32), None)
     for token in random_tokens(job.n, seed=1):
         engine.decode(0, token, None)
