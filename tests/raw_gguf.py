@@ -14,7 +14,7 @@ from typing import Any
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
 FORMATS = {U8: "<B", I8: "<b", U16: "<H", I16: "<h", U32: "<I", I32: "<i", F32: "<f", BOOL: "<B", U64: "<Q", I64: "<q",
            F64: "<d"}  # fmt: skip
-T_F32, T_F16, T_Q4_0, T_Q8_0, T_Q4_K = 0, 1, 2, 8, 12  # tensor types
+T_F32, T_Q4_0, T_Q4_K = 0, 2, 12  # tensor types
 
 
 def u32(value: int) -> bytes:

@@ -10,10 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class NativeSampler(Protocol):
-    def sample(self, logits: NDArray[np.float32]) -> int: ...
-
-
 class NativeEngine(Protocol):
     """One loaded model by slot numbers ``0..slots - 1``. At most one caller drives a slot at a time."""
 

@@ -163,11 +163,6 @@ class Session(Uncopied):
         except MuserError:
             pass
 
-    def _leave_decode(self) -> None:
-        """The rendezvous need not wait for this session until its next decode."""
-        with self._drive as engine:
-            engine.leave_decode(self._slot)
-
     def _end(self) -> None:
         """Gives the slot back. If another thread is inside a call, that call is cancelled and waited for: the
         next owner must find the slot at rest. After END_LIMIT_SECONDS the slot stays with this object instead."""

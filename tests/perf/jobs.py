@@ -34,10 +34,6 @@ class Job:
                 return "load to first token"
         return "peak resident memory"
 
-    @property
-    def higher_is_better(self) -> bool:
-        return self.unit == "tokens/s"
-
 
 WARM = (
     Job("decode", n=128),
