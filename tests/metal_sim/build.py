@@ -1,0 +1,119 @@
+"""Compiles translated kernels and the simulator's own libraries with clang, each once: results are kept by content.
+
+The folder is build/metal_sim of the checkout, or MUSER_METAL_SIM_CACHE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from .translate import MetalSyntaxError, Target, translate
+from .translate.preprocess import CLANG, preprocess
+
+HERE = Path(__file__).resolve().parent
+_ROOT = HERE.parent.parent
+
+# Warnings that a kernel must not have. Metal attributes and unused helpers of shared headers are no fault.
+_WARNINGS = ["-Wall", "-Wextra", "-Wno-unknown-attributes", "-Wno-unused-function", "-Wno-unused-parameter"]
+_WARNINGS += ["-Wno-sign-compare", "-Wno-unused-const-variable", "-Wno-pass-failed"]
+# char is signed in Metal everywhere; half rounds at every operation, as on the GPU.
+_KERNEL = [f"-I{HERE / 'msl'}", "-include", "metal.h", "-fsigned-char", "-fno-math-errno", "-fno-exceptions"]
+_KERNEL += ["-Xclang", "-ffloat16-excess-precision=none"]
+_RUN = ["-std=c++17", "-fPIC", "-shared", "-rtlib=compiler-rt", "-unwindlib=libgcc", *_KERNEL, *_WARNINGS]
+_NATIVE = ["-O3", "-march=native", "-DMSL_FAST"]
+
+MODES = {
+    # As fast as it gets, no memory checks; divergence and barriers are seen all the same.
+    "fast": [*_NATIVE, "-ffp-contract=off"],
+    # What Metal's default allows itself: contraction, reassociation, no NaN.
+    "fast-math": [*_NATIVE, "-ffast-math"],
+    # Every access of memory goes through the checker; forgotten initializers show as a pattern.
+    "check": ["-O1", "-gline-tables-only", "-gdwarf-4", "-ffp-contract=off", "-fsanitize=thread,array-bounds,integer-divide-by-zero"]
+    + ["-fno-sanitize-link-runtime", "-fno-vectorize", "-fno-slp-vectorize", "-ftrivial-auto-var-init=pattern"]
+    + ["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-atomics=0"],
+}
+_LINT = ["-std=c++14", "-fsyntax-only", "-DMSL_LINT", *_KERNEL, *_WARNINGS]
+_LINT += ["-Werror", "-Wshadow", "-Wconversion-null", "-Werror=c++17-extensions", "-Wno-unused-variable"]
+
+
+class CompileError(Exception):
+    """What clang says about a translated kernel."""
+
+
+def folder() -> Path:
+    path = Path(os.environ.get("MUSER_METAL_SIM_CACHE") or _ROOT / "build" / "metal_sim")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@cache
+def _own_text() -> bytes:
+    """Everything that decides what a kernel becomes, besides its source."""
+    files = sorted(p for d in ("msl", "runtime", "translate") for p in (HERE / d).rglob("*") if p.is_file())
+    files = [p for p in files if p.suffix != ".pyc"] + [Path(__file__)]
+    version = subprocess.run([CLANG, "--version"], check=True, capture_output=True).stdout
+    return version + b"".join(p.read_bytes() for p in files)
+
+
+def kept(name: str, parts: Iterable[str | bytes], make: Callable[[Path], None]) -> Path:
+    """The file that ``make`` writes, made once for these ``parts``. Safe among processes."""
+    digest = hashlib.sha256(_own_text())
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    stem, suffix = Path(name).stem, Path(name).suffix
+    path = folder() / f"{stem}-{digest.hexdigest()[:20]}{suffix}"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder()) as made:
+            make(Path(made) / name)
+            os.replace(Path(made) / name, path)
+    return path
+
+
+def clang(arguments: list[str | Path]) -> None:
+    result = subprocess.run([CLANG, *arguments], check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise CompileError(result.stderr.strip())
+
+
+def runtime_library() -> Path:
+    sources = sorted((HERE / "runtime").glob("*.cpp"))
+
+    def make(out: Path) -> None:
+        flags = ["-std=c++20", "-O2", "-g1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-pthread"]
+        clang([*flags, f"-Wl,-soname,{out.name}", *sources, "-o", out])
+
+    return kept("libmsl_runtime.so", [], make)
+
+
+def kernel_library(path: Path, mode: str, include: Path | None = None) -> Path:
+    """A .metal file as a shared library. Raises MetalSyntaxError or CompileError."""
+    text = preprocess(path, include)
+
+    def make(out: Path) -> None:
+        cpp = out.with_suffix(".cpp")
+        cpp.write_text(translate(text, str(path)).text)
+        clang([*_RUN, *MODES[mode], cpp, "-o", out])
+
+    return kept(f"{path.stem}-{mode}.so", [mode, text, *_RUN, *MODES[mode]], make)
+
+
+def lint(path: Path, include: Path | None = None) -> None:
+    """The subset's rules, C++14 and Metal's address spaces. Raises MetalSyntaxError or CompileError."""
+    text = preprocess(path, include)
+
+    def make(out: Path) -> None:
+        cpp = out.with_suffix(".cpp")
+        cpp.write_text(translate(text, str(path), Target.LINT).text)
+        clang([*_LINT, cpp])
+        out.write_text("passed")
+
+    kept(f"{path.stem}-lint.txt", ["lint", text, *_LINT], make)
+
+
+__all__ = ["MODES", "CompileError", "MetalSyntaxError", "clang", "kept", "kernel_library", "lint", "runtime_library"]
