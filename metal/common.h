@@ -1,0 +1,29 @@
+// What every kernel shares: the order of values in a matvec's input, and reductions over a SIMD-group.
+#pragma once
+
+#include <metal_stdlib>
+using namespace metal;
+
+#include "args.h"
+
+// Where value i of a row lies in a matvec's input. A lane takes runs of 16 consecutive values; stored as they come,
+// the 32 lanes' loads of 16 bytes each would be 64 bytes apart. So in each tile of 512 values the first float4 of
+// every run comes first, then every second float4, and so on: 32 lanes read 512 consecutive bytes at once.
+METAL_FUNC uint lane_order(uint i) {
+    const uint run = i / 16 % 32, quarter = i / 4 % 4;
+    return (i & ~511u) + quarter * 128 + run * 4 + i % 4;
+}
+
+// Sum and maximum over a SIMD-group, in every lane; the sum by one fixed tree, whatever simd_sum() may do.
+METAL_FUNC float tree_sum(float x) {
+    x += simd_shuffle_xor(x, 16);
+    x += simd_shuffle_xor(x, 8);
+    x += simd_shuffle_xor(x, 4);
+    x += simd_shuffle_xor(x, 2);
+    return x + simd_shuffle_xor(x, 1);
+}
+
+METAL_FUNC float4 multiply_add(float4 a, float4 b, float4 c) {
+    return float4(fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z), fma(a.w, b.w, c.w));
+}
+METAL_FUNC float sum_of(float4 a) { return (a.x + a.y) + (a.z + a.w); }
