@@ -1,7 +1,7 @@
 // Level 1: who owns the accelerator next. No model, no device, no Python in here.
 // Policy: exclusive; a waiting decoder goes before any prefill; decoders take turns in ascending cyclic
 // order after the last one; a group acquires once for all its rows; a prefill that has waited for
-// `prefill_patience` decode turns goes next, with one chunk (kBusyChunkRows). Prefills are FIFO among themselves.
+// `prefill_patience` decode turns goes next, with one chunk (chunk_rule.h). Prefills are FIFO among themselves.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,7 @@ using SequenceId = int32_t;
 
 enum class Work { prefill, decode };
 
-inline constexpr int kMaxGroup = 4;      // rows of one decode group
-inline constexpr int kIdleChunkRows = 512; // prefill rows of one pass when nobody decodes
-inline constexpr int kBusyChunkRows = 64;  // and while a decode waits or is expected
+inline constexpr int kMaxGroup = 4; // rows of one decode group
 
 struct SchedulerStats {
     uint64_t decode_turns = 0;

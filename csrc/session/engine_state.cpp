@@ -60,16 +60,14 @@ void Engine::State::check_room(const Session &session, size_t n) const {
                     {{"position", int64_t{position}}, {"capacity", int64_t{plan.context}}});
 }
 
-size_t Engine::State::chunk_rows() const {
-    const bool busy = batcher.expected() > 0 || scheduler.decode_waiting();
-    return busy ? kBusyChunkRows : kIdleChunkRows;
-}
-
 size_t Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait) {
     auto permit = scheduler.acquire(Work::prefill, session.id(), wait);
-    const std::span<const int32_t> tokens = left.first(std::min(left.size(), chunk_rows()));
+    const bool somebody_decodes = batcher.expected() > 0 || scheduler.decode_waiting();
+    const auto most = static_cast<size_t>(chunk_rule.rows(somebody_decodes));
+    const std::span<const int32_t> tokens = left.first(std::min(left.size(), most));
     const bool want_logits = tokens.size() == left.size();
     Stopwatch watch(prefill_ns);
+    const auto start = Clock::now();
     const auto position = static_cast<int32_t>(session.position());
     std::vector<Row> rows(tokens.size());
     for (size_t i = 0; i < tokens.size(); ++i)
@@ -77,6 +75,7 @@ size_t Engine::State::run_chunk(Session &session, std::span<const int32_t> left,
     const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
     session.will_write(static_cast<uint32_t>(tokens.size()));
     forward_or_latch(rows, {&last, want_logits ? size_t{1} : size_t{0}});
+    chunk_rule.measured(static_cast<int>(tokens.size()), Clock::now() - start);
     session.install(tokens, want_logits ? copy_logits(0) : nullptr);
     prefill_tokens += tokens.size();
     return tokens.size();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/graph.h"
+#include "sched/chunk_rule.h"
 #include "session/engine.h"
 
 namespace muser {
@@ -18,8 +19,6 @@ struct Engine::State {
     // Throws Error{context_full} when n more rows do not fit.
     void check_room(const Session &session, size_t n) const;
 
-    // Prefill rows of one pass: many when nobody decodes, few while somebody does.
-    size_t chunk_rows() const;
     // The next chunk of the tokens that are left, cut once it is this session's turn: how many may run depends on
     // who decodes then. Returns its rows; the last chunk computes the logits of its last row.
     size_t run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait);
@@ -39,6 +38,8 @@ struct Engine::State {
     std::atomic<uint64_t> prefill_tokens{0}, decode_tokens{0}, prefill_ns{0}, decode_ns{0};
 
   private:
+    ChunkRule chunk_rule; // asked and told under the permit
+
     // Runs the pass; whatever it throws leaves the device in an unknown state, so it latches.
     void forward_or_latch(std::span<const Row> rows, std::span<const int32_t> logit_rows);
     Logits copy_logits(size_t i) const;
