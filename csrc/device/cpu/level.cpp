@@ -12,7 +12,7 @@ namespace muser::cpu {
 
 namespace {
 
-constexpr std::array kAllLevels{Level::portable, Level::avx2, Level::avx512, Level::neon};
+constexpr std::array kAllLevels{Level::portable, Level::avx2, Level::avx512, Level::amx, Level::neon};
 
 } // namespace
 
@@ -21,6 +21,7 @@ std::string_view level_name(Level level) {
     case Level::portable: return "portable";
     case Level::avx2: return "avx2";
     case Level::avx512: return "avx512";
+    case Level::amx: return "amx";
     case Level::neon: return "neon";
     }
     return "unknown";
@@ -33,6 +34,10 @@ std::vector<Level> available_levels() {
         levels.push_back(Level::avx2);
     if (cpu.avx512)
         levels.push_back(Level::avx512);
+#if defined(MUSER_HAS_AMX)
+    if (cpu.avx512 && cpu.amx && may_use_tiles())
+        levels.push_back(Level::amx);
+#endif
     if (cpu.neon_dotprod)
         levels.push_back(Level::neon);
     return levels;

@@ -25,6 +25,7 @@ const OpKernels &op_kernels(Level level) {
     case Level::avx2:
         return avx2::op_table();
     case Level::avx512:
+    case Level::amx: // only matrix products have more to gain
         return avx512::op_table();
 #elif defined(__aarch64__)
     case Level::neon:

@@ -7,6 +7,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -91,7 +95,21 @@ Processor inspect_processor() {
         if (i < kV3)
             cpu.avx2 = false;
     }
+    const bool tiles_saved = (state & 0x60000) == 0x60000; // the tiles and their configuration
+    cpu.amx = tiles_saved && bit(seven.d, 24) && bit(seven.d, 25);
+    if (cpu.amx)
+        cpu.features.push_back("amx_int8");
     return cpu;
+}
+
+bool may_use_tiles() {
+#if defined(__linux__)
+    constexpr long kRequestPermission = 0x1023, kTileData = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    return granted;
+#else
+    return false;
+#endif
 }
 
 #elif defined(__aarch64__)
@@ -125,9 +143,12 @@ Processor inspect_processor() {
     return cpu;
 }
 
+bool may_use_tiles() { return false; }
+
 #else
 
 Processor inspect_processor() { return {}; }
+bool may_use_tiles() { return false; }
 
 #endif
 

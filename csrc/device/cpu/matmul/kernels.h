@@ -10,6 +10,7 @@ void quantize_row_portable(const float *src, uint64_t cols, std::byte *dst);
 extern const MatmulKernels portable_matmul;
 extern const MatmulKernels avx2_matmul;
 extern const MatmulKernels avx512_matmul;
+extern const MatmulKernels amx_matmul;
 extern const MatmulKernels neon_matmul;
 
 } // namespace muser::cpu

@@ -12,6 +12,9 @@ const MatmulKernels &matmul_kernels(Level level) {
 #if defined(__x86_64__)
     case Level::avx2: return avx2_matmul;
     case Level::avx512: return avx512_matmul;
+#if defined(MUSER_HAS_AMX)
+    case Level::amx: return amx_matmul;
+#endif
 #elif defined(__aarch64__)
     case Level::neon: return neon_matmul;
 #endif

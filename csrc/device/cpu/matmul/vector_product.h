@@ -173,14 +173,17 @@ void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, ari
 inline constexpr int kRowBatch = 128; // most rows whose accumulators of one tile are kept beside the panel
 inline constexpr size_t kBatchBytes = 256 * 1024; // of activations that should stay in second-level cache
 
+// Rows that pass over a panel together: a multiple of `step`.
+MUSER_INLINE int batch_rows(const RowLayout &layout, int step) {
+    const int fit = static_cast<int>(kBatchBytes / (40 * layout.blocks + 1)) / step * step;
+    return fit < 16 ? 16 : fit > kRowBatch ? kRowBatch : fit;
+}
+
 template <class V, BlockType type> void panel_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
     PanelBlock<V, a> panel[V::panel_blocks];
     alignas(64) float acc[kRowBatch * V::lanes];
-    const int blocks = static_cast<int>(call.layout.blocks);
-    const int fit =
-        static_cast<int>(kBatchBytes / (40 * call.layout.blocks + 1)) / V::panel_rows * V::panel_rows;
-    const int most = fit < 16 ? 16 : fit > kRowBatch ? kRowBatch : fit;
+    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, V::panel_rows);
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = call.n - r0 < most ? call.n - r0 : most;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
