@@ -14,6 +14,7 @@ MUSER_INLINE int smaller(int a, int b) { return b < a ? b : a; } // std::min cou
 
 constexpr int kTileRows = 16;
 constexpr int kLeastTileRows = 8; // fewer rows leave the unit too empty
+constexpr int kMostRows = 128;    // of one panel: unpacking it weighs more where the products are faster
 
 // tdpbssd takes signed weights: zero points are subtracted once, when a panel is unpacked.
 struct Amx : Avx512 {
@@ -76,12 +77,13 @@ MUSER_INLINE void dot_blocks(const PanelBlock<Amx, a> *panel, int count, const s
 // The float arithmetic of `count` blocks (format.h) for n rows, as add_block has it.
 template <Arithmetic a, int count>
 MUSER_INLINE void scale_blocks(const PanelBlock<Amx, a> *panel, const Sums *sums, int n, RowBlocks<1> row, float *acc) {
+    const bool fresh = row.block == 0; // nothing is in acc yet
     using V = Avx512;
     const PanelSource<Amx, a> source(panel);
     BlockScales<Amx, a.scaling> scales[count];
     static_for<count>([&](auto b) __attribute__((always_inline)) { scales[b] = source.scales(b); });
     for (int r = 0; r < n; ++r, row.first += row.stride, acc += V::lanes) {
-        V::F x = V::load_f32(acc);
+        V::F x = fresh ? V::F{} : V::load_f32(acc);
         static_for<count>([&](auto b) __attribute__((always_inline)) {
             const V::F t = V::to_float(V::load(reinterpret_cast<const std::byte *>(sums[b][r])));
             x = V::fma(t, V::mul(scales[b].d, V::broadcast(row.scale(0) + 4 * b)), x);
@@ -107,12 +109,15 @@ __attribute__((noinline)) void panel_tile(const PanelBlock<Amx, a> *panel, int c
             dot_from(b + kBlocksAtOnce);
         const Sums *ready = sums[b / kBlocksAtOnce % 2];
         const auto at = [&](int block) { return RowBlocks<1>{rows, layout.bytes, layout, first_block + block}; };
-        if (count - b >= kBlocksAtOnce) {
-            scale_blocks<a, kBlocksAtOnce>(panel + b, ready, n, at(b), acc);
-            continue;
-        }
-        for (int i = 0; i < count - b; ++i)
-            scale_blocks<a, 1>(panel + b + i, ready + i, n, at(b + i), acc);
+        const int ready_blocks = smaller(kBlocksAtOnce, count - b);
+        int done = 0;
+        const auto scale = [&]<int some>() __attribute__((always_inline)) {
+            for (; ready_blocks - done >= some; done += some)
+                scale_blocks<a, some>(panel + b + done, ready + done, n, at(b + done), acc);
+        };
+        scale.template operator()<kBlocksAtOnce>();
+        scale.template operator()<2>();
+        scale.template operator()<1>();
     }
 }
 
@@ -120,15 +125,13 @@ template <BlockType type> void tile_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
     constexpr int lanes = Amx::lanes;
     PanelBlock<Amx, a> panel[Amx::panel_blocks];
-    alignas(64) float acc[kRowBatch * lanes];
-    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, kTileRows);
+    alignas(64) float acc[kMostRows * lanes];
+    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, kTileRows, kMostRows);
     const TileUnit unit(configure(call.n % kTileRows));
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = smaller(call.n - r0, most), full_rows = batch / kTileRows * kTileRows;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
-            for (int i = 0; i < batch * lanes; ++i)
-                acc[i] = 0.0f;
             for (int first = 0; first < blocks; first += Amx::panel_blocks) {
                 const int count = smaller(blocks - first, Amx::panel_blocks);
                 unpack_panel<Amx, type>(call.tile(tile), first, count, panel);

@@ -174,16 +174,16 @@ inline constexpr int kRowBatch = 128; // most rows whose accumulators of one til
 inline constexpr size_t kBatchBytes = 256 * 1024; // of activations that should stay in second-level cache
 
 // Rows that pass over a panel together: a multiple of `step`.
-MUSER_INLINE int batch_rows(const RowLayout &layout, int step) {
+MUSER_INLINE int batch_rows(const RowLayout &layout, int step, int most) {
     const int fit = static_cast<int>(kBatchBytes / (40 * layout.blocks + 1)) / step * step;
-    return fit < 16 ? 16 : fit > kRowBatch ? kRowBatch : fit;
+    return fit < 16 ? 16 : fit > most ? most : fit;
 }
 
 template <class V, BlockType type> void panel_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
     PanelBlock<V, a> panel[V::panel_blocks];
     alignas(64) float acc[kRowBatch * V::lanes];
-    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, V::panel_rows);
+    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, V::panel_rows, kRowBatch);
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = call.n - r0 < most ? call.n - r0 : most;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
