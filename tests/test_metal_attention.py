@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from metal_kernels import EXACT_MODES, MODES, from_lane_order, packed, records, run
+from metal_kernels import MODES, from_lane_order, packed, records, run
 
 Array = np.ndarray
 BLOCK = 128

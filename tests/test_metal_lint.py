@@ -18,5 +18,5 @@ def test_strict_lint(path) -> None:
 
 def test_names_are_unique_and_files_small() -> None:
     names = [n for path in FILES for n in re.findall(r'host_name\("(\w+)"\)|^kernel void (\w+)', path.read_text(), re.MULTILINE)]
-    assert len(names) == len(set(names)) > 200
+    assert len(names) == len(set(names)) > 190
     assert all(len(path.read_text().splitlines()) < 300 for path in METAL.iterdir())
