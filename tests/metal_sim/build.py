@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -26,6 +27,11 @@ _WARNINGS += ["-Wno-sign-compare", "-Wno-unused-const-variable", "-Wno-pass-fail
 _KERNEL = [f"-I{HERE / 'msl'}", "-include", "metal.h", "-fsigned-char", "-fno-math-errno", "-fno-exceptions"]
 _KERNEL += ["-Xclang", "-ffloat16-excess-precision=none"]
 _RUN = ["-std=c++17", "-fPIC", "-shared", "-rtlib=compiler-rt", "-unwindlib=libgcc", *_KERNEL, *_WARNINGS]
+_COMPILE = ["-O2", "-g1", "-fPIC", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
+_LINK = ["-shared", "-pthread"]
+# Objective-C++ for the runtime in objc/, against the headers in fake/include.
+OBJC = ["-fobjc-runtime=gnustep-2.0", "-fblocks", "-fconstant-string-class=NSConstantString", f"-I{HERE / 'fake' / 'include'}"]
+OBJC += ["-Wno-unused-parameter"]
 _NATIVE = ["-O3", "-march=native", "-DMSL_FAST"]
 
 MODES = {
@@ -53,26 +59,31 @@ def folder() -> Path:
 
 
 @cache
-def _own_text() -> bytes:
-    """Everything that decides what a kernel becomes, besides its source."""
-    files = sorted(p for d in ("msl", "runtime", "translate") for p in (HERE / d).rglob("*") if p.is_file())
-    files = [p for p in files if p.suffix != ".pyc"] + [Path(__file__)]
+def _own_text(folders: tuple[str, ...]) -> bytes:
+    """What decides, besides its source, what a file becomes."""
+    files = sorted(p for d in folders for p in (HERE / d).rglob("*") if p.is_file() and p.suffix != ".pyc")
     version = subprocess.run([CLANG, "--version"], check=True, capture_output=True).stdout
-    return version + b"".join(p.read_bytes() for p in files)
+    return version + b"".join(p.read_bytes() for p in [*files, Path(__file__)])
 
 
-def kept(name: str, parts: Iterable[str | bytes], make: Callable[[Path], None]) -> Path:
+_OF_KERNELS = ("msl", "runtime", "translate")
+_OF_FAKE_METAL = ("runtime", "fake", "objc")
+
+
+def kept(
+    name: str, parts: Iterable[str | bytes], make: Callable[[Path], None], own: tuple[str, ...] = _OF_KERNELS
+) -> Path:
     """The file that ``make`` writes, made once for these ``parts``. Safe among processes."""
-    digest = hashlib.sha256(_own_text())
+    digest = hashlib.sha256(_own_text(own))
     for part in parts:
         digest.update(part.encode() if isinstance(part, str) else part)
-    stem, suffix = Path(name).stem, Path(name).suffix
-    path = folder() / f"{stem}-{digest.hexdigest()[:20]}{suffix}"
-    if not path.exists():
+    home = folder() / f"{Path(name).stem}-{digest.hexdigest()[:20]}"
+    if not (home / name).exists():
         with tempfile.TemporaryDirectory(dir=folder()) as made:
             make(Path(made) / name)
-            os.replace(Path(made) / name, path)
-    return path
+            home.mkdir(exist_ok=True)
+            os.replace(Path(made) / name, home / name)
+    return home / name
 
 
 def clang(arguments: list[str | Path]) -> None:
@@ -82,13 +93,47 @@ def clang(arguments: list[str | Path]) -> None:
 
 
 def runtime_library() -> Path:
+    """The runtime of kernels, as one shared library that they link to."""
     sources = sorted((HERE / "runtime").glob("*.cpp"))
 
     def make(out: Path) -> None:
-        flags = ["-std=c++20", "-O2", "-g1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        clang([*flags, f"-Wl,-soname,{out.name}", *sources, "-o", out])
+        clang([*_COMPILE, *_LINK, f"-Wl,-soname,{out.name}", *sources, "-o", out])
 
-    return kept("libmsl_runtime.so", [], make)
+    return kept("libmsl_runtime.so", ["runtime"], make, ("runtime",))
+
+
+def _linked_to(library: Path) -> list[str]:
+    return [str(library), f"-Wl,-rpath,{library.parent}"]
+
+
+def fake_metal_library() -> Path:
+    """Foundation, Metal and the Objective-C runtime, over the runtime of kernels."""
+    runtime = runtime_library()
+
+    def make(out: Path) -> None:
+        objects = []
+        for path in sorted([*(HERE / "fake").glob("*.mm"), *(HERE / "fake").glob("*.cpp"), *(HERE / "objc").glob("*.cpp")]):
+            flags = [*_COMPILE, f'-DMSL_PYTHON="{sys.executable}"', f'-DMSL_SIMULATOR="{HERE}"']
+            if path.suffix == ".mm":
+                flags += [*OBJC, "-fno-objc-arc" if path.name == "foundation.mm" else "-fobjc-arc"]
+            objects.append(out.with_suffix(f".{path.stem}{path.suffix[1:]}.o"))
+            clang([*flags, "-c", path, "-o", objects[-1]])
+        links = [*_linked_to(runtime), "-lBlocksRuntime", f"-Wl,-soname,{out.name}"]
+        clang([*_LINK, *objects, *links, "-o", out])
+
+    return kept("libfake_metal.so", ["fake metal", sys.executable], make, _OF_FAKE_METAL)
+
+
+def host_library(sources: Iterable[Path], flags: Iterable[str] = ()) -> Path:
+    """Objective-C++ host code, linked to the fake Metal."""
+    fake = fake_metal_library()
+    paths = list(sources)
+
+    def make(out: Path) -> None:
+        every = [*_COMPILE, *_LINK, *OBJC, "-fobjc-arc", *flags]
+        clang([*every, *paths, *_linked_to(fake), *_linked_to(runtime_library()), "-lBlocksRuntime", "-o", out])
+
+    return kept("libhost.so", ["host", *(p.read_bytes() for p in paths), *flags], make, _OF_FAKE_METAL)
 
 
 def kernel_library(path: Path, mode: str, include: Path | None = None) -> Path:
@@ -98,7 +143,7 @@ def kernel_library(path: Path, mode: str, include: Path | None = None) -> Path:
     def make(out: Path) -> None:
         cpp = out.with_suffix(".cpp")
         cpp.write_text(translate(text, str(path)).text)
-        clang([*_RUN, *MODES[mode], cpp, "-o", out])
+        clang([*_RUN, *MODES[mode], cpp, *_linked_to(runtime_library()), "-o", out])
 
     return kept(f"{path.stem}-{mode}.so", [mode, text, *_RUN, *MODES[mode]], make)
 
@@ -116,4 +161,15 @@ def lint(path: Path, include: Path | None = None) -> None:
     kept(f"{path.stem}-lint.txt", ["lint", text, *_LINT], make)
 
 
-__all__ = ["MODES", "CompileError", "MetalSyntaxError", "clang", "kept", "kernel_library", "lint", "runtime_library"]
+__all__ = [
+    "MODES",
+    "CompileError",
+    "MetalSyntaxError",
+    "clang",
+    "fake_metal_library",
+    "host_library",
+    "kept",
+    "kernel_library",
+    "lint",
+    "runtime_library",
+]

@@ -19,7 +19,7 @@ MACROS = ["-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310", "-D__METAL_MACOS
 
 def preprocess(path: Path, include: Path | None = None) -> str:
     """``path`` with its quoted includes, found beside it (or beside ``include``) as Apple's compiler finds them."""
-    command = [CLANG, "-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-Werror", *MACROS]
+    command = [CLANG, "-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-Werror", "-Wno-pragma-once-outside-header", *MACROS]
     command += ["-isystem", str(STUBS), *(["-iquote", str(include)] if include else []), str(path)]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     if result.returncode:
