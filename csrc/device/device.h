@@ -110,7 +110,7 @@ struct QkSpec { // per layer
     const Weight *k_norm;
     float norm_eps;
     const RopeSpec *rope; // null: NoPE layer
-    uint32_t n_heads;
+    uint32_t n_heads; // 0: only the keys
     uint32_t n_kv_heads;
     uint32_t head_dim;
 };

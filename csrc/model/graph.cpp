@@ -12,21 +12,35 @@ struct Recorder {
     const WeightTable &table;
     const Weights &w;
 
+    const RopeSpec *rope(uint32_t i) const {
+        const int index = h.layers[i].rope;
+        return index < 0 ? nullptr : &h.ropes[static_cast<size_t>(index)];
+    }
+    AttentionSpec attention(uint32_t i) const {
+        return {i, h.n_heads, h.n_kv_heads, h.head_dim, h.attention_scale, h.layers[i].window};
+    }
+
+    // All of a layer that a later pass can see.
+    void keys_and_values(uint32_t i) {
+        const LayerIndex &layer = table.layers[i];
+        const Projection projections[] = {{w[layer.k], w[layer.k_bias], Act::key}, {w[layer.v], w[layer.v_bias], Act::value}};
+        device.matmul(Act::normed, projections);
+        device.qk_norm_rope({nullptr, w[layer.k_norm], h.norm_eps, rope(i), 0, h.n_kv_heads, h.head_dim});
+        device.kv_store(attention(i));
+    }
+
     void attention_block(uint32_t i) {
         const LayerIndex &layer = table.layers[i];
-        const LayerParams &params = h.layers[i];
         const Projection projections[] = {{w[layer.q], w[layer.q_bias], Act::query},
                                           {w[layer.k], w[layer.k_bias], Act::key},
                                           {w[layer.v], w[layer.v_bias], Act::value},
                                           {w[layer.attn_gate], nullptr, Act::gate}};
         device.matmul(Act::normed, std::span(projections).first(h.attention_gate ? 4 : 3));
 
-        const RopeSpec *rope = params.rope < 0 ? nullptr : &h.ropes[static_cast<size_t>(params.rope)];
-        device.qk_norm_rope({w[layer.q_norm], w[layer.k_norm], h.norm_eps, rope, h.n_heads, h.n_kv_heads, h.head_dim});
+        device.qk_norm_rope({w[layer.q_norm], w[layer.k_norm], h.norm_eps, rope(i), h.n_heads, h.n_kv_heads, h.head_dim});
 
-        const AttentionSpec spec{i, h.n_heads, h.n_kv_heads, h.head_dim, h.attention_scale, params.window};
-        device.kv_store(spec);
-        device.attention(spec);
+        device.kv_store(attention(i));
+        device.attention(attention(i));
         if (h.attention_gate)
             device.attention_gate();
 
@@ -52,20 +66,28 @@ struct Recorder {
 
 void forward(Device &device, const HParams &h, const WeightTable &table, const Weights &w, const ForwardRequest &request,
              Deadline deadline) {
-    const auto tap = [&](uint32_t layer) {
-        if (std::ranges::find(request.tap_layers, layer) != request.tap_layers.end())
-            device.tap();
+    const auto taps = [&](uint32_t layer) {
+        return std::ranges::find(request.tap_layers, layer) != request.tap_layers.end();
     };
     Recorder record{device, h, table, w};
     device.begin(request.rows);
     device.embed(*w[table.token_embd], h.embed_op, h.embed_x);
     device.norm(*w[table.layers[0].attn_norm], h.norm_eps);
+    // A chunk inside a prompt leaves keys and values behind, and nothing else: its last layer ends with them.
+    const bool ends_at_keys = request.logit_rows.empty() && !taps(h.n_layers);
+    const uint32_t whole_layers = ends_at_keys ? h.n_layers - 1 : h.n_layers;
     for (uint32_t i = 0; i < h.n_layers; ++i) {
-        tap(i);
-        record.attention_block(i);
-        record.ffn_block(i);
+        if (taps(i))
+            device.tap();
+        if (i == whole_layers) {
+            record.keys_and_values(i);
+        } else {
+            record.attention_block(i);
+            record.ffn_block(i);
+        }
     }
-    tap(h.n_layers);
+    if (taps(h.n_layers))
+        device.tap();
     device.head({w[table.output_norm], h.norm_eps, w[table.output], w[table.output_bias], h.logit_scale, h.softcap},
                 request.logit_rows);
     device.commit_and_wait(deadline);

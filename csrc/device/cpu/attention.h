@@ -19,7 +19,8 @@ inline constexpr int kMaxTaskHeads = 16;
 inline constexpr uint32_t kMaxHeadDim = 512;
 inline constexpr size_t kGroupFloats = 4096; // of key tiles converted at once: half of a first-level cache
 inline constexpr int kMinGroupTiles = 2, kMaxGroupTiles = 8;
-inline constexpr int kValueChunk = 16; // value rows converted at once
+inline constexpr int kValueChunk = 16;           // least value rows of one step: half of a first-level cache when wide
+inline constexpr size_t kValueFloats = 32 * 64; // of value rows converted at once, where kValueChunk rows are fewer
 
 // Softmax over a part of the keys, not yet divided: max, sum and weighted values of one query vector.
 struct SoftmaxState {
@@ -43,7 +44,7 @@ inline __attribute__((always_inline)) PositionRange visible_keys(int32_t positio
 struct AttentionScratch {
     float *scores; // [kMaxTaskQueries][kSegmentKeys]
     float *keys;   // [kMaxGroupTiles][head_dim][16] up to kGroupFloats, but at least kMinGroupTiles; converted
-    float *values; // [kValueChunk][value width], converted
+    float *values; // [kValueChunk][value width] and at least kValueFloats, converted
 };
 
 // Some query rows of one session against one segment of one kv head.

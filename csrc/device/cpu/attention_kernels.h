@@ -154,6 +154,8 @@ template <class T> class Segment {
         for (int r = 0; r < task.n_rows; ++r) {
             first_[r] = int(task.ranges[r].first - base);
             last_[r] = int(task.ranges[r].last - base);
+            for (int h = 0; h < task.n_heads; ++h)
+                row_[r * task.n_heads + h] = uint8_t(r);
         }
         base_ = uint32_t(base);
         lo_ = first_[0]; // both ends ascend with the rows
@@ -163,14 +165,14 @@ template <class T> class Segment {
     void run() {
         scores();
         for (int i = 0; i < n_; ++i)
-            softmax(row_of(i), first_[i / task_.n_heads], last_[i / task_.n_heads], task_.results[i]);
+            softmax(scores_of(i), first_[row_[i]], last_[row_[i]], task_.results[i]);
         values();
     }
 
   private:
     // Converting once pays as soon as more than one block of queries reads the result.
     bool converts() const { return sizeof(T) == 2 && n_ > kBlockQueries; }
-    float *row_of(int i) const { return task_.scratch.scores + size_t(i) * kSegmentKeys; }
+    float *scores_of(int i) const { return task_.scratch.scores + size_t(i) * kSegmentKeys; }
 
     // A converted group of tiles stays in the first-level cache while every query passes over it.
     int group_tiles() const {
@@ -203,9 +205,9 @@ template <class T> class Segment {
             const int position = (first_tile + t) * 16;
             for (int i = 0, q; i < n_; i += q) {
                 q = block_of(n_ - i);
-                if (last_[(i + q - 1) / task_.n_heads] < position || first_[i / task_.n_heads] >= position + n * 16)
+                if (last_[row_[i + q - 1]] < position || first_[row_[i]] >= position + n * 16)
                     continue; // nobody of this block sees these tiles
-                float *to = row_of(i) + position;
+                float *to = scores_of(i) + position;
                 if (converts())
                     score_queries<kBlockQueries>(q, n, task_.queries + i, converted, 0, task_.plane.head_dim, task_.scale, to);
                 else
@@ -229,8 +231,9 @@ template <class T> class Segment {
             for (size_t d = 0; d < width; d += 16)
                 store(task_.results[i].out + d, set1(0.0f));
         // Rows of a chunk are contiguous (it never straddles a block), and it stays in the first-level cache while
-        // every query and column passes over it.
-        const int chunk_keys = converts() || width > 128 ? kValueChunk : width > 64 ? 2 * kValueChunk : 4 * kValueChunk;
+        // every query and column passes over it: the narrower, the more, and half as many once they are floats.
+        const int fit = width > 128 ? 1 : width > 64 ? 2 : 4;
+        const int chunk_keys = kValueChunk * (converts() && fit > 1 ? fit / 2 : fit);
         for (int c = lo_ & ~(chunk_keys - 1); c <= hi_; c += chunk_keys) {
             const int from = larger(c, lo_), to = smaller(c + chunk_keys - 1, hi_);
             const int tile = smaller(from / 16 + ahead_tiles(), hi_ / 16); // of the segment
@@ -250,14 +253,14 @@ template <class T> class Segment {
     template <class U> void chunk(int from, int to, const U *rows, size_t ahead) {
         for (int i = 0, q; i < n_; i += q) {
             q = block_of(n_ - i);
-            const int head = i / task_.n_heads, tail = (i + q - 1) / task_.n_heads;
+            const int head = row_[i], tail = row_[i + q - 1];
             const bool same = larger(first_[head], from) == larger(first_[tail], from) &&
                               smaller(last_[head], to) == smaller(last_[tail], to);
             if (same) {
                 block(i, q, head, from, to, rows, ahead);
             } else {
                 for (int k = i; k < i + q; ++k)
-                    block(k, 1, k / task_.n_heads, from, to, rows, ahead);
+                    block(k, 1, row_[k], from, to, rows, ahead);
             }
         }
     }
@@ -270,7 +273,7 @@ template <class T> class Segment {
         const float *weights[kBlockQueries];
         for (int k = 0; k < q; ++k) {
             outs[k] = task_.results[i + k].out;
-            weights[k] = row_of(i + k) + first;
+            weights[k] = scores_of(i + k) + first;
         }
         value_queries<kBlockQueries>(q, outs, weights, rows + size_t(first - from) * task_.plane.value_width,
                                   task_.plane.value_width, last - first + 1, ahead);
@@ -279,6 +282,7 @@ template <class T> class Segment {
     const SegmentTask &task_;
     const int n_;
     int first_[kMaxTaskRows], last_[kMaxTaskRows];
+    uint8_t row_[kMaxTaskQueries]; // of each query vector: a division for every step of a block would show
     uint32_t base_;
     int lo_, hi_;
     static constexpr int kMaxAheadTiles = 4;

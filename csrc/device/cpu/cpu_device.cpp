@@ -157,11 +157,11 @@ int CpuDevice::rope_table(const RopeSpec &rope) {
 }
 
 void CpuDevice::qk_norm_rope(const QkSpec &spec) {
-    require(spec.n_heads * spec.head_dim == width(Act::query), "query width");
+    require(spec.n_heads == 0 || spec.n_heads * spec.head_dim == width(Act::query), "query width");
     require(spec.n_kv_heads * spec.head_dim == width(Act::key), "key width");
     const int table = spec.rope ? rope_table(*spec.rope) : 0;
     const auto side = [&](Act which, const Weight *norm, uint32_t heads) {
-        if (!norm && !spec.rope)
+        if (heads == 0 || (!norm && !spec.rope))
             return;
         const float *weight = norm ? cpu_weight(*norm).vector() : nullptr;
         const RopeSpec *rope = spec.rope;

@@ -45,10 +45,9 @@ inline f32x16 copysign(f32x16 magnitude, f32x16 s) {
 inline f32x16 where_less(f32x16 a, f32x16 b, f32x16 yes, f32x16 no) {
     return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), no.v, yes.v)};
 }
-inline f32x16 exp2_of_biased(f32x16 h) {
-    return {_mm512_castsi512_ps(
-        _mm512_slli_epi32(_mm512_add_epi32(_mm512_castps_si512(h.v), _mm512_set1_epi32(127)), 23))};
-}
+// The processor's own p 2^n, rounded once: what vector_math.h does in two factors.
+#define MUSER_OWN_TIMES_EXP2
+inline f32x16 times_exp2(f32x16 p, f32x16 n) { return {_mm512_scalef_ps(p.v, n.v)}; }
 
 inline float sum(f32x16 a) {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));

@@ -6,10 +6,20 @@ namespace {
 
 constexpr float kRoundMagic = 0x1.8p23f; // adding it rounds to an integer, to nearest even
 
+#if !defined(MUSER_OWN_TIMES_EXP2)
+// p 2^n for p near 1 and an integer n: in two factors, so that n = 128 does not overflow early and a subnormal
+// result is rounded once.
+inline f32x16 times_exp2(f32x16 p, f32x16 n) {
+    const f32x16 half = fma(n, set1(0.5f), set1(kRoundMagic));
+    const f32x16 n1 = half - set1(kRoundMagic);
+    const f32x16 rest = (n - n1) + set1(kRoundMagic);
+    return p * exp2_of_biased(half) * exp2_of_biased(rest);
+}
+#endif
+
 // Over the whole float range: below 1 ulp where the result is a normal number, exact zero from about
 // -103.98 down, infinity from about 88.73 up, NaN stays NaN. The sequence:
-// n = round(x / ln 2); r = x - n ln 2 in two parts; e^r by a polynomial; 2^n in two factors, so that
-// n = 128 does not overflow early and subnormal results are rounded once.
+// n = round(x / ln 2); r = x - n ln 2 in two parts; e^r by a polynomial; times 2^n.
 inline f32x16 exp(f32x16 x) {
     x = max(set1(-150.0f), x); // operand order lets NaN through
     x = min(set1(100.0f), x);
@@ -22,10 +32,7 @@ inline f32x16 exp(f32x16 x) {
     p = fma(p, r, set1(0.166665152f));
     p = fma(p, r, set1(0.49999994f));
     p = fma(p, r * r, r) + set1(1.0f);
-    const f32x16 half = fma(n, set1(0.5f), set1(kRoundMagic));
-    const f32x16 n1 = half - set1(kRoundMagic);
-    const f32x16 rest = (n - n1) + set1(kRoundMagic);
-    return p * exp2_of_biased(half) * exp2_of_biased(rest);
+    return times_exp2(p, n);
 }
 
 // By e^-|x|, which cannot overflow.

@@ -64,7 +64,7 @@ void Workspace::carve(Carver &carver, int threads) {
     for (ThreadScratch &s : scratch_) {
         s.attention.scores = carver.floats(size_t{kMaxTaskQueries} * kSegmentKeys);
         s.attention.keys = carver.floats(std::max(kGroupFloats, kMinGroupTiles * head_dim * kTileKeys));
-        s.attention.values = carver.floats(size_t{kValueChunk} * head_dim);
+        s.attention.values = carver.floats(std::max(kValueFloats, kValueChunk * head_dim));
         for (float **out : {&s.segment_out, &s.merged_out})
             *out = carver.floats(kMaxTaskQueries * head_dim);
         for (float **scalar : {&s.segment_max, &s.segment_sum, &s.merged_max, &s.merged_sum})
