@@ -11,8 +11,9 @@ namespace muser::cpu {
 
 namespace {
 
-// Rows of one turn: a whole key tile where there is work for everyone, single rows otherwise.
-int row_grain(int rows, int threads) { return std::clamp(rows / (threads * 4), 1, 16); }
+// Rows of one turn: a whole key tile where there is work for everyone (two threads that write into one tile pass its
+// cache lines to and fro), single rows otherwise.
+int row_grain(int rows, int threads) { return rows >= 32 * threads ? 16 : std::clamp(rows / (threads * 4), 1, 16); }
 
 } // namespace
 

@@ -134,7 +134,7 @@ template <BlockType type> void tile_product(const ProductCall &call) {
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
             for (int first = 0; first < blocks; first += Amx::panel_blocks) {
                 const int count = smaller(blocks - first, Amx::panel_blocks);
-                unpack_panel<Amx, type>(call.tile(tile), first, count, panel);
+                unpack_panel<Amx, type>(call.tile(tile), first, count, call.tile(call.last), panel);
                 const auto from = static_cast<size_t>(first);
                 for (int r = 0; r < full_rows; r += kTileRows)
                     panel_tile<a, true>(panel, count, rows + r * call.layout.bytes, kTileRows, call.layout, from,

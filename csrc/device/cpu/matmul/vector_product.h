@@ -151,12 +151,18 @@ void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *r
     step.template operator()<1>();
 }
 
-// Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks.
+// Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks. What follows in memory is
+// the next panel: it is fetched while the rows pass over this one, unless it is at or past `end`.
 template <class V, BlockType type>
-void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, arithmetic_of(type)> *panel) {
+void unpack_panel(const std::byte *tile, int first, int count, const std::byte *end,
+                  PanelBlock<V, arithmetic_of(type)> *panel) {
     using Source = PackedSource<V, type>;
+    constexpr int panel_bytes = V::panel_blocks / Source::unit_blocks * Source::unit_bytes;
     const std::byte *unit = tile + static_cast<size_t>(first / Source::unit_blocks) * Source::unit_bytes;
     for (int done = 0; done < count; unit += Source::unit_bytes) {
+        if (unit + panel_bytes < end)
+            for (int i = 0; i < Source::unit_bytes; i += 64)
+                __builtin_prefetch(unit + panel_bytes + i, 0, 2);
         Source source;
         source.open_unit(unit);
         for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done) {
@@ -192,7 +198,7 @@ template <class V, BlockType type> void panel_product(const ProductCall &call) {
                 acc[i] = 0.0f;
             for (int first = 0; first < blocks; first += V::panel_blocks) {
                 const int count = blocks - first < V::panel_blocks ? blocks - first : V::panel_blocks;
-                unpack_panel<V, type>(call.tile(tile), first, count, panel);
+                unpack_panel<V, type>(call.tile(tile), first, count, call.tile(call.last), panel);
                 panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, acc);
             }
             for (int r = 0; r < batch; ++r)
