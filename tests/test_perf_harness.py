@@ -37,7 +37,7 @@ def test_one_side_on_the_shipped_model(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
     results = json.loads((tmp_path / "out.json").read_text())[0]["results"]
-    assert len(rows) == len(results) + 2 and len(results) == 10
+    assert len(rows) == len(results) + 3 and len(results) == 10
     assert all(figure > 0 for result in results for figure in result["figures"]["muser"])
 
 

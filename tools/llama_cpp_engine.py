@@ -40,7 +40,11 @@ class LlamaCpp:
         sequences: int = 1,
         kv_dtype: str = "f16",
         ubatch: int = 512,
+        flash_attention: bool | None = None,
+        unified: bool = False,
     ) -> None:
+        """flash_attention: None lets llama.cpp choose. unified: one KV buffer for all sequences, so that rows
+        of sequences that differ in number share a pass."""
         self._model = C.llama_model_load_from_file(str(path).encode(), C.llama_model_default_params())
         if not self._model:
             raise RuntimeError(f"llama.cpp cannot load {path}")
@@ -52,8 +56,11 @@ class LlamaCpp:
         params.n_threads = params.n_threads_batch = threads
         params.type_k = params.type_v = KV_TYPES[kv_dtype]
         params.swa_full = False  # as llama.cpp's own programs set it
+        params.kv_unified = unified
         if kv_dtype == "f32":
-            params.flash_attn_type = 0  # its CPU flash attention rounds keys and values to f16
+            flash_attention = False  # on a CPU it rounds keys and values to f16
+        if flash_attention is not None:
+            params.flash_attn_type = int(flash_attention)
         self._context = C.llama_init_from_model(self._model, params)
         if not self._context:
             raise RuntimeError(f"llama.cpp cannot make a context for {path}")

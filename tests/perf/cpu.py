@@ -1,27 +1,29 @@
-"""muser beside llama.cpp on one machine, in one run, on the same files.
+"""muser beside llama.cpp and openvino-genai on one machine, in one run, on the same files.
 
     python -m tests.perf.cpu MODEL.gguf [MODEL.gguf ...] [--threads 2] [--repeats 7] [--json OUT.json]
 
-Run it from the root of the project on a quiet machine. Without llama-cpp-python (or with --only muser) it
-prints one column. Nothing here gates a build: see docs/performance.md for what the figures mean.
+Run it from the root of the project on a quiet machine. A peer that is not installed, or cannot load a model,
+is left out. Nothing here gates a build: see docs/performance.md for what the figures mean.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import os
 import platform
-import subprocess
 import sys
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
-from tests.perf import probe, table, weights
-from tests.perf.compare import Worker, alternate
-from tests.perf.jobs import FRESH, WARM, Job
+from tests.perf import freeze, probe, sides, table, weights
+from tests.perf.compare import NotStartedError, Worker, alternate
+from tests.perf.jobs import KINDS, REQUANTIZED, Job, sets_of
+from tests.perf.names import ITSELF, name_of
+from tests.perf.record import Record, Result, write
+from tests.perf.report import report
+from tests.perf.requantize import to_q4_0
 
 
 def cpu_name() -> str:
@@ -32,56 +34,52 @@ def cpu_name() -> str:
         return platform.processor() or platform.machine()
 
 
-def has_llama_cpp(python: str) -> bool:
-    if python == sys.executable:
-        return importlib.util.find_spec("llama_cpp") is not None
-    return (
-        subprocess.run([python, "-c", "import llama_cpp"], capture_output=True, check=False).returncode == 0
-    )
+def start(stack: ExitStack, candidates: Sequence[Worker]) -> dict[str, Worker]:
+    """The sides that could load the model, warm until the stack unwinds."""
+    started = {}
+    for worker in candidates:
+        try:
+            started[worker.side] = stack.enter_context(worker)
+        except NotStartedError as e:
+            if worker.side == ITSELF:
+                raise
+            say(f"{worker.side} is left out: {e}")
+    return started
 
 
-def measure(path: Path, a: argparse.Namespace) -> dict:
-    sides = {"muser": Worker("muser", str(path), a.threads)}
-    if a.only != "muser" and has_llama_cpp(a.llama_python):
-        sides["llama.cpp"] = Worker("llama", str(path), a.threads, a.llama_python)
-    if a.only == "llama.cpp":
-        del sides["muser"]
+def say(line: str) -> None:
+    print(f"  {line}", file=sys.stderr, flush=True)
+
+
+def run_set(
+    jobs: Sequence[Job], workers: dict[str, Worker], threads: int, repeats: int, size: weights.Weights
+) -> list[Result]:
+    able = {side: w for side, w in workers.items() if jobs[0].kind in w.kinds}
+    gauges = {job: probe.Probe(threads, size.decode_bytes) for job in jobs}
+    figures = alternate(able, jobs, repeats, lambda job: gauges[job].sample())
+    for job, found in zip(jobs, figures, strict=True):
+        say(f"{job.title}: " + ", ".join(f"{side} {table.with_range(f)}" for side, f in found.items()))
+    return [Result(job, found, gauges[job].floors()) for job, found in zip(jobs, figures, strict=True)]
+
+
+def measure(path: Path, kinds: Collection[str], a: argparse.Namespace) -> Record:
     size = weights.measure(path)
-    results: table.Results = []
-    with ExitStack() as stack:
-        for worker in sides.values():
-            stack.enter_context(worker)
-        for job in (*WARM, *FRESH):
-            if wanted(job, a.jobs):
-                gauge = probe.Probe(a.threads, size.decode_bytes)
-                figures = alternate(sides, job, a.repeats, is_fresh=job in FRESH, between=gauge.sample)
-                results.append((job, figures, gauge.floors()))
-                line = ", ".join(f"{side} {table.with_range(f)}" for side, f in figures.items())
-                print(f"  {job.title}: {line}", file=sys.stderr, flush=True)
-    versions = {side: worker.versions for side, worker in sides.items()}
-    packages = [
-        f"{k} {v}" for w in versions.values() for k, v in w.items() if k.startswith(("muser", "llama"))
-    ]
-    print(f"\n## {path.name}\n\n{cpu_name()}, {a.threads} threads; {', '.join(packages)}")
-    print(
-        f"medians (min–max) of {a.repeats} alternating runs; load average {os.getloadavg()[0]:.1f} at the end\n"
-    )
-    print(table.markdown(results, size))
-    return {
-        "file": path.name,
-        "cpu": cpu_name(),
-        "threads": a.threads,
-        "versions": versions,
-        "weights": asdict(size),
-        "results": [
-            {"job": asdict(job), "figures": figures, "floors": asdict(floors) if floors else None}
-            for job, figures, floors in results
-        ],
-    }
-
-
-def wanted(job: Job, kinds: list[str]) -> bool:
-    return not kinds or job.kind in kinds
+    record = Record(path.name, weights.name(path), cpu_name(), a.threads, a.repeats, size)
+    candidates = sides.candidates(path, a)
+    if sets := sets_of(kinds):
+        with ExitStack() as stack:
+            workers = start(stack, candidates)
+            record.versions = {side: worker.versions for side, worker in workers.items()}
+            for jobs in sets:
+                record.results += run_set(jobs, workers, a.threads, a.repeats, size)
+                record.load.append(os.getloadavg()[0])
+    if freeze.KIND in kinds:
+        with ExitStack() as stack:
+            workers = start(stack, [replace(w, module=freeze.MODULES[name_of(w.side)]) for w in candidates])
+            record.versions |= {side: worker.versions for side, worker in workers.items()}
+            record.freezes = freeze.measure(workers, a.repeats)
+            record.load.append(os.getloadavg()[0])
+    return record
 
 
 def main() -> None:
@@ -91,18 +89,22 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--only", choices=("muser", "llama.cpp"), default=None)
+    every = (*KINDS, freeze.KIND)
+    parser.add_argument("--jobs", nargs="*", choices=every, default=every, help="all unless some are named")
     parser.add_argument(
-        "--jobs", nargs="*", default=[], help="kinds: decode group prefill stream load memory"
-    )
-    parser.add_argument(
-        "--llama-python", default=sys.executable, help="interpreter that has llama-cpp-python"
+        "--q4-0", type=Path, metavar="FOLDER", help="requantize every model into it, and measure that too"
     )
     parser.add_argument("--json", type=Path, help="where to keep every figure")
+    sides.add_arguments(parser)
     a = parser.parse_args()
-    records = [measure(path, a) for path in a.models]
+    runs = [(path, a.jobs) for path in a.models]
+    if a.q4_0:
+        kinds = [kind for kind in a.jobs if kind in REQUANTIZED]
+        runs += [(to_q4_0(path, a.q4_0, a.llama_python), kinds) for path in a.models]
+    records = [measure(path, kinds, a) for path, kinds in runs]
+    report(records)
     if a.json:
-        a.json.write_text(json.dumps(records, indent=1) + "\n")
+        write(a.json, records)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ import time
 import numpy as np
 
 import muser
+from muser import _muser
 from tests.engines import open_engine
-from tests.perf.jobs import CONTEXT, FIRST_PROMPT, Job, random_tokens
-
-name = "muser"
+from tests.perf.jobs import CONTEXT, FIRST_PROMPT, TEXT_PROMPT, Job, random_tokens
 
 
 def versions() -> dict[str, str]:
-    return {"muser": muser.__version__}
+    return {"muser": muser.__version__, "features": _muser.cpu_features().partition(": ")[2]}
 
 
 class Side:
@@ -73,9 +72,7 @@ class Side:
         if self.model is None:
             self.model = muser.Model.load(self.path, slots=1, context=CONTEXT, threads=self.threads)
         seen, first, last = 0, 0.0, 0.0
-        for chunk in self.model.stream(
-            "Once upon a time", max_tokens=job.n, temperature=0.0, ignore_eos=True
-        ):
+        for chunk in self.model.stream(TEXT_PROMPT, max_tokens=job.n, temperature=0.0, ignore_eos=True):
             last = time.perf_counter()
             if first:
                 seen += len(chunk.tokens)
@@ -85,11 +82,17 @@ class Side:
 
 
 def first_token(path: str, threads: int) -> None:
-    """From the file to the first answer token. The caller times it."""
+    """From the file to the choice of the first answer token. The caller times it."""
     model = muser.Model.load(path, slots=1, context=CONTEXT, threads=threads)
     with model.session() as session:
         session.prefill(random_tokens(FIRST_PROMPT))
         session.logits.argmax()
+
+
+def first_text(path: str, threads: int) -> None:
+    """The same for a user who brings a text, and reads one: tokenizer included."""
+    model = muser.Model.load(path, slots=1, context=CONTEXT, threads=threads)
+    next(iter(model.stream(TEXT_PROMPT, max_tokens=1, temperature=0.0, ignore_eos=True)))
 
 
 def work(path: str, threads: int, job: Job) -> None:

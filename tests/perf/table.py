@@ -1,28 +1,25 @@
-"""Medians, ratios and floors as a Markdown table."""
+"""Medians, ratios, targets and floors as Markdown tables: one table for muser beside each other side."""
 
 from __future__ import annotations
 
 from statistics import median
 
-from tests.perf.compare import Figures
-from tests.perf.jobs import Job
+from tests.perf import targets
+from tests.perf.jobs import KINDS, Job
 from tests.perf.probe import Floors
+from tests.perf.record import Record, Result
 from tests.perf.weights import Weights
 
-Results = list[tuple[Job, Figures, Floors | None]]
+
+def with_range(figures: list[float], digits: int = 1) -> str:
+    middle, low, high = (f"{f(figures):,.{digits}f}" for f in (median, min, max))
+    return f"{middle} ({low}–{high})"
 
 
-def with_range(figures: list[float]) -> str:
-    return f"{median(figures):,.1f} ({min(figures):,.1f}–{max(figures):,.1f})"
-
-
-def ratio(job: Job, figures: Figures) -> str:
-    """muser over the other side where more is better, else muser's share of the other's; "–" when one is
-    missing."""
-    if len(figures) < 2:
-        return "–"
-    ours, other = median(figures["muser"]), median(next(f for side, f in figures.items() if side != "muser"))
-    return f"{ours / other:.2f}×"
+def markdown(rows: list[list[str]]) -> str:
+    """The first row holds the titles."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def limit(job: Job, floors: Floors | None, size: Weights) -> float | None:
@@ -42,22 +39,45 @@ def share(figures: list[float], most: float | None) -> list[str]:
     return ["–", "–"] if most is None else [f"{most:,.0f}", f"{median(figures) / most:.0%}"]
 
 
-def markdown(results: Results, size: Weights) -> str:
-    sides = list(results[0][1])
-    several = len(sides) > 1
-    rows = [
-        [
-            "work",
-            "unit",
-            *sides,
-            *(["ratio"] if several else []),
-            "machine's limit",
-            f"{sides[0]}'s share of it",
-        ]
-    ]
-    rows.append(["---"] * len(rows[0]))
-    for job, figures, floors in results:
-        cells = [job.title, job.unit, *(with_range(figures[side]) for side in sides)]
-        cells += [ratio(job, figures)] if several else []
-        rows.append([*cells, *share(figures[sides[0]], limit(job, floors, size))])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+def compared(ours: list[float], other: list[float], target: targets.Target | None) -> list[str]:
+    """muser's median over the other's, and whether that is what we want to reach."""
+    ratio = median(ours) / median(other)
+    return [f"{ratio:.2f}×", target.mark(ratio) if target else "–"]
+
+
+def gains(results: list[Result], side: str) -> list[float]:
+    """What packing four rows pays on one side: width 4 over width 1 of the same repeat."""
+    of_width = {r.job.width: r.figures.get(side, []) for r in results if r.job.kind == "group"}
+    return [four / one for one, four in zip(of_width.get(1, []), of_width.get(4, []), strict=False)]
+
+
+def beside(record: Record, ours: str, other: str | None, *, with_limits: bool) -> str:
+    """The table of `ours`, with one other side's figures or none."""
+    results = sorted(record.results, key=lambda r: KINDS.index(r.job.kind))
+    if other:
+        results = [r for r in results if other in r.figures]
+    sides = [ours, *([other] if other else [])]
+    rows = [["work", "unit", *sides, *(["ratio", "reach"] if other else [])]]
+    rows[0] += ["machine's limit", f"{ours}'s share of it"] if with_limits else []
+    for r in results:
+        cells = [r.job.title, r.job.unit, *(with_range(r.figures[side]) for side in sides)]
+        if other:
+            target = targets.target(record.model, other, r.job)
+            cells += compared(r.figures[ours], r.figures[other], target)
+        if with_limits:
+            cells += share(r.figures[ours], limit(r.job, r.floors, record.weights))
+        rows.append(cells)
+        if (r.job.kind, r.job.width) == ("group", 4) and (found := gains(results, ours)):
+            cells = ["width 4 over own width 1", "×", *(with_range(gains(results, s), 2) for s in sides)]
+            cells += ["–", targets.WIDTH_4_OVER_1.mark(median(found))] if other else []
+            rows.append(cells + ["–"] * (len(rows[0]) - len(cells)))
+    return markdown(rows)
+
+
+def speeds(record: Record) -> list[str]:
+    """One table for each side but the first, or one of the first alone."""
+    sides = list(dict.fromkeys(side for r in record.results for side in r.figures))
+    if not sides:
+        return []
+    ours, others = sides[0], sides[1:] or [None]
+    return [beside(record, ours, other, with_limits=other is others[0]) for other in others]

@@ -1,4 +1,4 @@
-"""How much of a file one decode step reads, and how many multiply-adds a token costs."""
+"""How much of a file one decode step reads, and how many multiply-adds a token costs; which model it is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muser import _muser
+from tests.perf.targets import FILE_TYPES
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,9 @@ def measure(path: Path) -> Weights:
     matrices = {n: shape[0] * shape[1] for n, (shape, _) in read.items() if len(shape) > 1 and shape[1] > 1}
     values = sum(matrices.values())
     return Weights(sum(nbytes for _, nbytes in read.values()), values - matrices[head], matrices[head])
+
+
+def name(path: Path) -> tuple[str, str]:
+    """The model's basename and the file's quantization, as its metadata says; "" where it does not."""
+    file = _muser.GgufFile(str(path))
+    return str(file.get("general.basename", "")), FILE_TYPES.get(file.get("general.file_type", -1), "")
