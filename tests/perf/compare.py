@@ -98,7 +98,7 @@ def has_package(python: str, package: str) -> bool:
 
 
 def alternate(
-    workers: Mapping[str, Worker], jobs: Sequence[Job], repeats: int, between: Callable[[Job], None]
+    workers: Mapping[str, Worker], jobs: Sequence[Job], repeats: int, between: Callable[[], None]
 ) -> list[Figures]:
     """One untimed round to warm up, then `repeats` rounds; every other round goes through jobs and sides
     backwards. `between` is called after each job of a round (it samples what the machine can do at that
@@ -112,5 +112,5 @@ def alternate(
                 if repeat >= 0:
                     of_job[side].append(float(figure))
             if repeat >= 0:
-                between(job)
+                between()
     return figures

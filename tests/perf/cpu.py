@@ -55,11 +55,11 @@ def run_set(
     jobs: Sequence[Job], workers: dict[str, Worker], threads: int, repeats: int, size: weights.Weights
 ) -> list[Result]:
     able = {side: w for side, w in workers.items() if jobs[0].kind in w.kinds}
-    gauges = {job: probe.Probe(threads, size.decode_bytes) for job in jobs}
-    figures = alternate(able, jobs, repeats, lambda job: gauges[job].sample())
+    gauge = probe.Probe(threads, size.decode_bytes)
+    figures = alternate(able, jobs, repeats, gauge.sample)
     for job, found in zip(jobs, figures, strict=True):
         say(f"{job.title}: " + ", ".join(f"{side} {table.with_range(f)}" for side, f in found.items()))
-    return [Result(job, found, gauges[job].floors()) for job, found in zip(jobs, figures, strict=True)]
+    return [Result(job, found, gauge.floors()) for job, found in zip(jobs, figures, strict=True)]
 
 
 def measure(path: Path, kinds: Collection[str], a: argparse.Namespace) -> Record:
@@ -101,10 +101,12 @@ def main() -> None:
     if a.q4_0:
         kinds = [kind for kind in a.jobs if kind in REQUANTIZED]
         runs += [(to_q4_0(path, a.q4_0, a.llama_python), kinds) for path in a.models]
-    records = [measure(path, kinds, a) for path, kinds in runs]
+    records = []
+    for path, kinds in runs:
+        records.append(measure(path, kinds, a))
+        if a.json:  # after each model: a run of an hour may end early
+            write(a.json, records)
     report(records)
-    if a.json:
-        write(a.json, records)
 
 
 if __name__ == "__main__":
