@@ -44,8 +44,11 @@ MODES = {
     + ["-fno-sanitize-link-runtime", "-fno-vectorize", "-fno-slp-vectorize", "-ftrivial-auto-var-init=pattern"]
     + ["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-atomics=0"],
 }
+_PTX = ["-target", "nvptx64-nvidia-cuda", "-march=sm_90", "-Xclang", "-target-feature", "-Xclang", "+ptx78", "-O3"]
+_PTX += ["-S", "-std=c++17", "-DMSL_PTX", "-nostdinc", "-nogpulib", "-fno-rtti", "-fno-threadsafe-statics", *_KERNEL]
+_PTX += ["-Wno-unknown-attributes", "-Wno-unused-command-line-argument"]
 _LINT = ["-std=c++14", "-fsyntax-only", "-DMSL_LINT", *_KERNEL, *_WARNINGS]
-_LINT += ["-Werror", "-Wshadow", "-Wconversion-null", "-Werror=c++17-extensions", "-Wno-unused-variable"]
+_LINT += ["-Werror", "-Wshadow"]
 
 
 class CompileError(Exception):
@@ -66,7 +69,8 @@ def _own_text(folders: tuple[str, ...]) -> bytes:
     return version + b"".join(p.read_bytes() for p in [*files, Path(__file__)])
 
 
-_OF_KERNELS = ("msl", "runtime", "translate")
+OF_EVERYTHING = ("msl", "runtime", "translate", "fake", "objc")
+_OF_KERNELS = OF_EVERYTHING[:3]
 _OF_FAKE_METAL = ("runtime", "fake", "objc")
 
 
@@ -90,6 +94,31 @@ def clang(arguments: list[str | Path]) -> None:
     result = subprocess.run([CLANG, *arguments], check=False, capture_output=True, text=True)
     if result.returncode:
         raise CompileError(result.stderr.strip())
+
+
+def translated(path: Path, include: Path | None = None) -> str:
+    return translate(preprocess(path, include), str(path)).text
+
+
+def kernel_flags(mode: str) -> list[str]:
+    """Of a translated file that is compiled by other means than ``kernel_library``."""
+    return ["-std=c++17", *_KERNEL, *(flag for flag in MODES[mode] if flag != "-march=native")]
+
+
+def host_names(path: Path, include: Path | None = None) -> list[str]:
+    return translate(preprocess(path, include), str(path)).host_names
+
+
+def ptx(path: Path, include: Path | None = None) -> Path:
+    """Every kernel NAME of the file as an entry NAME_ptx for sm_90; msl/launch_ptx.h says how it is launched."""
+    text = preprocess(path, include)
+
+    def make(out: Path) -> None:
+        cpp = out.with_suffix(".cpp")
+        cpp.write_text(translate(text, str(path), Target.PTX).text)
+        clang([*_PTX, cpp, "-o", out])
+
+    return kept(f"{path.stem}.ptx", ["ptx", text, *_PTX], make)
 
 
 def runtime_library() -> Path:
@@ -130,7 +159,7 @@ def host_library(sources: Iterable[Path], flags: Iterable[str] = ()) -> Path:
     paths = list(sources)
 
     def make(out: Path) -> None:
-        every = [*_COMPILE, *_LINK, *OBJC, "-fobjc-arc", *flags]
+        every = [*_COMPILE, "-O0", *_LINK, *OBJC, "-fobjc-arc", *flags]
         clang([*every, *paths, *_linked_to(fake), *_linked_to(runtime_library()), "-lBlocksRuntime", "-o", out])
 
     return kept("libhost.so", ["host", *(p.read_bytes() for p in paths), *flags], make, _OF_FAKE_METAL)
@@ -163,13 +192,18 @@ def lint(path: Path, include: Path | None = None) -> None:
 
 __all__ = [
     "MODES",
+    "OF_EVERYTHING",
     "CompileError",
     "MetalSyntaxError",
     "clang",
     "fake_metal_library",
     "host_library",
+    "host_names",
     "kept",
+    "kernel_flags",
     "kernel_library",
     "lint",
+    "ptx",
     "runtime_library",
+    "translated",
 ]

@@ -40,6 +40,7 @@ class ConstantValue(c.Structure):
 
 class Options(c.Structure):
     _fields_ = [("seed", c.c_uint32), ("check", c.c_uint8), ("randomize", c.c_uint8), ("shuffle_reductions", c.c_uint8)]
+    _fields_ += [("threads", c.c_uint8)]
 
 
 class Launch(c.Structure):

@@ -121,7 +121,7 @@ class Library:
         launch.values, launch.value_count = values, len(constants or {})
         launch.grid, launch.group = native.Extent(*_three(grid)), native.Extent(*_three(group))
         launch.grid_of_threads = threads
-        launch.options = native.Options(seed or 0, self.mode == "check", seed is not None, shuffle_reductions)
+        launch.options = native.Options(seed or 0, self.mode == "check", seed is not None, shuffle_reductions, 2)
         statistics = native.Statistics()
         native.runtime().msl_dispatch(c.byref(launch), c.byref(statistics))
         reports = native.take_reports()

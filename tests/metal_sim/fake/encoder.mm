@@ -18,6 +18,7 @@ msl::Extent extent(MTLSize size) {
     FakeCommandBuffer *commandBuffer;
     fake::Dispatch now;
     bool concurrent, ended;
+    uint32_t generation; // counts the pipelines that were set
 }
 @synthesize label;
 - (instancetype)initWithBuffer:(FakeCommandBuffer *)buffer type:(MTLDispatchType)type {
@@ -50,13 +51,14 @@ msl::Extent extent(MTLSize size) {
     }
     [commandBuffer keep:state];
     now.pipeline = static_cast<FakePipeline *>(state)->pipeline;
+    ++generation;
 }
 - (void)setBytes:(const void *)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
     if (![self canBind:index]) return;
     if (length > 4096) fake_report("setBytes of more than 4096 bytes");
     if (!length) fake_report("setBytes of no bytes");
     const auto *first = static_cast<const unsigned char *>(bytes);
-    now.buffers[index] = {nullptr, {first, first + length}, 0};
+    now.buffers[index] = {nullptr, {first, first + length}, 0, generation};
     fake::counters().set_bytes += static_cast<int64_t>(length);
 }
 - (void)setBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index {
@@ -70,6 +72,7 @@ msl::Extent extent(MTLSize size) {
     [commandBuffer uses:static_cast<FakeBuffer *>(buffer)];
     now.buffers[index].store = static_cast<FakeBuffer *>(buffer)->store;
     now.buffers[index].offset = offset;
+    now.buffers[index].generation = generation;
 }
 - (void)setBufferOffset:(NSUInteger)offset atIndex:(NSUInteger)index {
     if (![self canBind:index]) return;
@@ -80,6 +83,7 @@ msl::Extent extent(MTLSize size) {
         fake_report("offset " + std::to_string(offset) + " is past the end of a buffer");
     else
         bound.offset = offset;
+    bound.generation = generation;
 }
 - (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index {
     if (![self canBind:index]) return;
@@ -111,6 +115,9 @@ msl::Extent extent(MTLSize size) {
         if (kernel.parameters[i].source != msl::Source::buffer) continue;
         const auto index = static_cast<size_t>(kernel.parameters[i].index);
         const fake::Bound &bound = now.buffers[index];
+        const bool is_set = bound.store || !bound.bytes.empty();
+        if (is_set && bound.generation != generation && fake::settings().strict_bindings)
+            fake_report(std::string(kernel.name) + ": buffer(" + std::to_string(index) + ") is still what an earlier kernel got");
         if (!bound.store) continue;
         fake::counters().bound_bytes += static_cast<int64_t>(bound.store->memory.bytes - bound.offset);
         line += " " + std::to_string(index) + ":" + std::to_string(bound.store->id) + "@" + std::to_string(bound.offset) + "/" +

@@ -103,8 +103,9 @@ Failure Executor::dispatch(const Dispatch &command) {
     for (size_t i = 0; i < command.buffers.size(); ++i) {
         const Bound &bound = command.buffers[i];
         if (bound.store) {
-            if (bound.store->released) msl::report(source_of(command) + ": buffer(" + std::to_string(i) + ") was released before it was used");
-            if (!bound.store->is_mapped()) {
+            if (bound.store->released)
+                msl::report(source_of(command) + ": buffer(" + std::to_string(i) + ") was released before it was used");
+            if (settings().check && !bound.store->is_mapped()) {
                 msl::report(source_of(command) + ": buffer(" + std::to_string(i) + ") is memory that is no longer mapped");
                 return {3, "page fault"};
             }
@@ -122,7 +123,8 @@ Failure Executor::dispatch(const Dispatch &command) {
     launch.grid = command.grid;
     launch.group = command.group;
     launch.grid_of_threads = command.grid_of_threads;
-    launch.options = {seed_, settings().check != 0, settings().randomize != 0, settings().shuffle_reductions != 0};
+    launch.options = {seed_, settings().check != 0, settings().randomize != 0, settings().shuffle_reductions != 0,
+                      static_cast<uint8_t>(settings().threads)};
     if (launch.options.shuffle_reductions) launch.options.seed = static_cast<uint32_t>(settings().seed);
     msl::Statistics statistics{};
     const int found = msl::dispatch(launch, &statistics);

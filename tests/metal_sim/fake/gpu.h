@@ -23,6 +23,7 @@ struct Bound {
     std::shared_ptr<Store> store; // or
     std::vector<unsigned char> bytes;
     uint64_t offset = 0;
+    uint32_t generation = 0; // of the encoder's pipeline when it was set
 };
 
 struct Fence {

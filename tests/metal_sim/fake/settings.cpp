@@ -18,7 +18,7 @@ struct State {
         Settings &s = settings;
         const std::map<std::string, Number *> set = {
             {"check", &s.check}, {"fast_math", &s.fast_math}, {"randomize", &s.randomize},
-            {"shuffle_reductions", &s.shuffle_reductions}, {"seed", &s.seed}, {"execute", &s.execute},
+            {"shuffle_reductions", &s.shuffle_reductions}, {"threads", &s.threads}, {"seed", &s.seed}, {"poison", &s.poison}, {"strict_bindings", &s.strict_bindings}, {"execute", &s.execute},
             {"delay_us", &s.delay_us}, {"max_threads", &s.max_threads}, {"fail_in", &s.fail_in},
             {"fail_code", &s.fail_code}, {"hang_in", &s.hang_in}, {"release_hung", &s.release_hung},
             {"residency_sets", &s.residency_sets}, {"max_buffer_length", &s.max_buffer_length},

@@ -15,7 +15,10 @@ struct Settings {
     Number fast_math{0}; // or built as Metal's default allows; check goes first
     Number randomize{1}; // everything Metal leaves open, from `seed`
     Number shuffle_reductions{0};
+    Number threads{2}; // that run threadgroups, where the checker does not
     Number seed{1};
+    Number poison{1};         // new buffers hold NaN; else zero, as they mostly do
+    Number strict_bindings{1}; // every argument is set again after the pipeline is set
     Number execute{1};        // 0: count and trace, run nothing
     Number delay_us{50};      // most microseconds between commit and execution
     Number max_threads{0};    // maxTotalThreadsPerThreadgroup of every pipeline; 0: by randomize, else 1024

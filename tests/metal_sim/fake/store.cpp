@@ -12,6 +12,7 @@ namespace fake {
 namespace {
 
 constexpr uint64_t poison_limit = 16 << 20; // larger buffers stay unwritten, hence uncommitted
+constexpr uint64_t host_page = 4096;
 constexpr unsigned char canary = 0xFB;
 
 uint64_t rounded(uint64_t bytes) { return (bytes + page - 1) / page * page; }
@@ -32,13 +33,15 @@ std::shared_ptr<Store> Store::make(uint64_t bytes) {
     unsigned char *base = first + (page - reinterpret_cast<uintptr_t>(first) % page) % page;
     if (base > first) munmap(first, static_cast<size_t>(base - first));
     if (const uint64_t rest = page - static_cast<uint64_t>(base - first)) munmap(base + rounded(bytes), rest);
-    if (bytes <= poison_limit) memset(base, 0xFF, bytes);
+    if (settings().poison && bytes <= poison_limit) memset(base, 0xFF, bytes);
     memset(base + bytes, canary, rounded(bytes) - bytes);
     return std::make_shared<Store>(base, bytes, true);
 }
 
 std::shared_ptr<Store> Store::lend(unsigned char *base, uint64_t bytes) {
-    return std::make_shared<Store>(base, bytes, false);
+    auto store = std::make_shared<Store>(base, bytes, false);
+    store->trim_to_mapped();
+    return store;
 }
 
 Store::~Store() {
@@ -52,12 +55,20 @@ Store::~Store() {
     counters().allocated -= static_cast<int64_t>(memory.bytes);
 }
 
-bool Store::is_mapped() const {
-    if (owned) return true;
-    constexpr uint64_t step = 4096;
-    std::vector<unsigned char> resident(memory.bytes / step + 1);
-    return mincore(memory.base, memory.bytes, resident.data()) == 0;
+// Linux maps files in pages of 4 KiB: the first and last of Apple's pages may be there in part. What was not mapped
+// from the start is no fault.
+void Store::trim_to_mapped() {
+    mapped_end_ = memory.bytes / host_page * host_page;
+    for (uint64_t most = page / host_page; most && !mapped(mapped_begin_, mapped_begin_ + host_page); --most) mapped_begin_ += host_page;
+    for (uint64_t most = page / host_page; most && !mapped(mapped_end_ - host_page, mapped_end_); --most) mapped_end_ -= host_page;
 }
+
+bool Store::mapped(uint64_t begin, uint64_t end) const {
+    std::vector<unsigned char> resident((end - begin) / host_page);
+    return mincore(memory.base + begin, end - begin, resident.data()) == 0;
+}
+
+bool Store::is_mapped() const { return owned || mapped(mapped_begin_, mapped_end_); }
 
 uint64_t Store::checksum() const {
     uint64_t sum = 1469598103934665603u;

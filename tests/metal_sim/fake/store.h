@@ -29,6 +29,11 @@ struct Store {
     bool is_private = false;
     bool untracked = false;
     std::atomic<bool> released{false}; // the buffer object is gone
+
+  private:
+    void trim_to_mapped();
+    bool mapped(uint64_t begin, uint64_t end) const;
+    uint64_t mapped_begin_ = 0, mapped_end_ = 0;
 };
 
 } // namespace fake

@@ -50,14 +50,18 @@ class Host {
         x_ = [device_ newBufferWithLength:2 * row_bytes options:MTLResourceStorageModeShared];
         normed_ = [device_ newBufferWithLength:2 * row_bytes options:MTLResourceStorageModePrivate];
         y_ = [device_ newBufferWithLength:2 * static_cast<NSUInteger>(rows) * sizeof(float) options:MTLResourceStorageModeShared];
-        NSError *error = nil;
-        resident_ = [device_ newResidencySetWithDescriptor:[MTLResidencySetDescriptor new] error:&error];
-        [resident_ addAllocation:matrix_];
-        [resident_ commit];
-        [resident_ requestResidency];
-        if (resident_) [queue_ addResidencySet:resident_];
+        if (@available(macOS 15.0, *)) {
+            id<MTLResidencySet> set = [device_ newResidencySetWithDescriptor:[MTLResidencySetDescriptor new] error:nil];
+            [set addAllocation:matrix_];
+            [set commit];
+            [set requestResidency];
+            if (set) [queue_ addResidencySet:set];
+            resident_ = set;
+        }
     }
-    ~Host() { [resident_ endResidency]; }
+    ~Host() {
+        if (@available(macOS 15.0, *)) [static_cast<id<MTLResidencySet>>(resident_) endResidency];
+    }
 
     void forward(const float *x, int vectors, float *y, int timeout_ms) {
         memcpy(x_.contents, x, static_cast<size_t>(vectors) * width() * sizeof(float));
@@ -126,7 +130,7 @@ class Host {
     id<MTLCommandQueue> queue_;
     id<MTLComputePipelineState> norm_, matvec_[2];
     id<MTLBuffer> matrix_, x_, normed_, y_;
-    id<MTLResidencySet> resident_;
+    id resident_; // a residency set where there are some
 };
 
 // The text of an exception, which the caller frees; null when there was none.

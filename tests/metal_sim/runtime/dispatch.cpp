@@ -1,20 +1,23 @@
 // A dispatch: checks what is bound, sets the function constants, and runs every threadgroup of the grid.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "launch.h"
 #include "memory.h"
 #include "reports.h"
+#include "team.h"
 #include "worker.h"
 
 namespace msl {
 namespace {
 
-uint32_t threadgroup_number = 0; // one dispatch runs at a time
+std::atomic<uint32_t> threadgroup_number{0};
 
 std::string arguments_problem(const Launch &launch, const Parameter &parameter) {
     const int i = parameter.index;
@@ -93,17 +96,28 @@ int dispatch(const Launch &launch, Statistics *statistics) {
         if (p.source == Source::buffer && p.writable && launch.buffers[p.index].base)
             launch.buffers[p.index].memory->written = true;
     }
-    Worker &worker = Worker::of_this_thread();
-    worker.begin(launch, groups, threads);
     std::vector<uint32_t> order(size_t{groups.x} * groups.y * groups.z);
     std::iota(order.begin(), order.end(), 0u);
-    if (launch.options.randomize) std::shuffle(order.begin(), order.end(), worker.random);
-    for (const uint32_t i : order) {
-        const Extent position{i % groups.x, i / groups.x % groups.y, i / (groups.x * groups.y)};
-        if (!worker.run(position, size_at(launch, position))) break;
-    }
-    if (statistics) *statistics = worker.statistics();
-    worker.end();
+    if (launch.options.randomize) std::shuffle(order.begin(), order.end(), std::mt19937(launch.options.seed));
+    std::atomic<size_t> next{0};
+    std::mutex totals;
+    Statistics total{};
+    const uint32_t team = launch.options.check || order.size() < 8 ? 1 : std::max<uint32_t>(1, launch.options.threads);
+    run_on_threads(team, [&] {
+        Worker &worker = Worker::of_this_thread();
+        worker.begin(launch, groups, threads);
+        for (size_t at; (at = next++) < order.size();) {
+            const uint32_t i = order[at];
+            const Extent position{i % groups.x, i / groups.x % groups.y, i / (groups.x * groups.y)};
+            if (!worker.run(position, size_at(launch, position))) next = order.size();
+        }
+        const std::lock_guard totals_lock(totals);
+        total.threadgroups += worker.statistics().threadgroups;
+        total.switches += worker.statistics().switches;
+        total.threadgroup_bytes = std::max(total.threadgroup_bytes, worker.statistics().threadgroup_bytes);
+        worker.end();
+    });
+    if (statistics) *statistics = total;
     return report_count() - before;
 }
 

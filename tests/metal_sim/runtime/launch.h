@@ -75,6 +75,7 @@ struct Options {
     uint8_t check;     // the memory checker; the kernel must have been built for it
     uint8_t randomize; // order of threadgroups, SIMD-groups and lanes; the layout of SIMD-group matrices
     uint8_t shuffle_reductions; // another order of summation, the same for the whole dispatch
+    uint8_t threads;            // host threads that run threadgroups; the checker runs on one
 };
 
 struct Launch {

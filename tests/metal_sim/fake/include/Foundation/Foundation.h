@@ -31,6 +31,8 @@ static inline NSRange NSMakeRange(NSUInteger location, NSUInteger length) { retu
     enum : T
 #define NS_ASSUME_NONNULL_BEGIN _Pragma("clang assume_nonnull begin")
 #define NS_ASSUME_NONNULL_END _Pragma("clang assume_nonnull end")
+// Clang knows it on macOS alone, where a call without a guard is then an error of the project's build.
+#define API_AVAILABLE_MACOS(VERSION) __attribute__((availability(macos, introduced = VERSION)))
 #define NS_RETURNS_RETAINED __attribute__((ns_returns_retained))
 
 @class NSString, NSError, NSURL;

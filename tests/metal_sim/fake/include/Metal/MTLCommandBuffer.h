@@ -65,7 +65,7 @@ typedef void (^MTLCommandBufferHandler)(id<MTLCommandBuffer> buffer);
 - (id<MTLBlitCommandEncoder>)blitCommandEncoder;
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value;
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value;
-- (void)useResidencySet:(id<MTLResidencySet>)residencySet; // macOS 15
+- (void)useResidencySet:(id<MTLResidencySet>)residencySet API_AVAILABLE_MACOS(15.0);
 @end
 
 @protocol MTLCommandQueue <NSObject>
@@ -73,6 +73,6 @@ typedef void (^MTLCommandBufferHandler)(id<MTLCommandBuffer> buffer);
 @property(readonly) id<MTLDevice> device;
 - (id<MTLCommandBuffer>)commandBuffer;
 - (id<MTLCommandBuffer>)commandBufferWithUnretainedReferences;
-- (void)addResidencySet:(id<MTLResidencySet>)residencySet; // macOS 15
-- (void)removeResidencySet:(id<MTLResidencySet>)residencySet;
+- (void)addResidencySet:(id<MTLResidencySet>)residencySet API_AVAILABLE_MACOS(15.0);
+- (void)removeResidencySet:(id<MTLResidencySet>)residencySet API_AVAILABLE_MACOS(15.0);
 @end

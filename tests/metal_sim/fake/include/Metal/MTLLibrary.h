@@ -6,7 +6,7 @@
 @interface MTLCompileOptions : NSObject <NSCopying>
 @property(readwrite, nonatomic) MTLLanguageVersion languageVersion;
 @property(readwrite, nonatomic) BOOL fastMathEnabled;
-@property(readwrite, nonatomic) MTLMathMode mathMode; // macOS 15
+@property(readwrite, nonatomic) MTLMathMode mathMode API_AVAILABLE_MACOS(15.0);
 @end
 
 @interface MTLFunctionConstantValues : NSObject <NSCopying>

@@ -20,12 +20,13 @@
 - (void *)contents;
 @end
 
-// macOS 15.
+API_AVAILABLE_MACOS(15.0)
 @interface MTLResidencySetDescriptor : NSObject <NSCopying>
 @property(copy, nonatomic) NSString *label;
 @property(nonatomic) NSUInteger initialCapacity;
 @end
 
+API_AVAILABLE_MACOS(15.0)
 @protocol MTLResidencySet <NSObject>
 @property(readonly) NSUInteger allocationCount;
 @property(readonly) uint64_t allocatedSize;
