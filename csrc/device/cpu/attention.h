@@ -60,6 +60,7 @@ struct SegmentTask {
     const float *queries[kMaxTaskQueries];   // [head_dim]
     SoftmaxState results[kMaxTaskQueries];
     AttentionScratch scratch;
+    const void *next = nullptr; // keys that this thread reads afterwards, if known: fetched towards the end
 };
 
 } // namespace muser::cpu

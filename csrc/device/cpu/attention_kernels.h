@@ -11,7 +11,7 @@ template <class T, class U> inline T larger(T a, U b) { return b > a ? T(b) : a;
 // many bytes ahead of their use, first a segment's keys, then its values (that is long enough for the latency
 // of memory, and not past the segment, whose successor may be another thread's).
 constexpr size_t kPrefetchBytes = 8192;
-inline void prefetch(const uint16_t *next) { __builtin_prefetch(next); }
+inline void prefetch(const uint16_t *next) { __builtin_prefetch(next, 0, 2); }
 inline void prefetch(const float *) {} // converted keys and values are in the cache already
 
 // How many of `n` to take at once, at most `most`: parts of nearly equal size.
@@ -221,6 +221,13 @@ template <class T> class Segment {
         const int tiles = int(kPrefetchBytes / (size_t{task_.plane.head_dim} * kTileKeys * sizeof(T)));
         return tiles < 1 ? 1 : smaller(tiles, kMaxAheadTiles);
     }
+    // What to fetch in the place of a tile of values: past the last one, the keys of the next segment.
+    const T *fetched_with(int tile) const {
+        const int beyond = tile - hi_ / 16;
+        if (beyond <= 0 || !task_.next)
+            return value_tile(smaller(tile, hi_ / 16));
+        return static_cast<const T *>(task_.next) + size_t(beyond - 1) * kTileKeys * task_.plane.head_dim;
+    }
     const T *value_tile(int tile) const {
         return task_.plane.template value_row<T>(base_ + uint32_t(tile) * 16, task_.kv_head);
     }
@@ -236,9 +243,8 @@ template <class T> class Segment {
         const int chunk_keys = kValueChunk * (converts() && fit > 1 ? fit / 2 : fit);
         for (int c = lo_ & ~(chunk_keys - 1); c <= hi_; c += chunk_keys) {
             const int from = larger(c, lo_), to = smaller(c + chunk_keys - 1, hi_);
-            const int tile = smaller(from / 16 + ahead_tiles(), hi_ / 16); // of the segment
             const T *rows = task_.plane.template value_row<T>(base_ + uint32_t(from), task_.kv_head);
-            const T *next = value_tile(tile);
+            const T *next = fetched_with(from / 16 + ahead_tiles());
             if (converts()) {
                 convert(rows, task_.scratch.values, size_t(to - from + 1) * width, next);
                 chunk(from, to, static_cast<const float *>(task_.scratch.values), 0);

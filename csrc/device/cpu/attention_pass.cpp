@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxSplitRows = 16; // more rows than this are work enough without cutting their contexts
 constexpr int kItemsPerThread = 4; // that even out different lengths
+constexpr int kRunsPerThread = 2;  // of segments that follow each other
 constexpr size_t kMergedAtOnce = 16384; // floats of partial states that one thread merges in about a microsecond
 
 int64_t segment_of(int64_t position) { return position / kSegmentKeys; }
@@ -91,9 +92,13 @@ void AttentionPlanner::record_partial(const Job &job, int most_segments) {
     const bool at_once = most_segments <= per_wave && merged_floats <= kMergedAtOnce;
     for (int first = 0; first < most_segments; first += per_wave) {
         const Wave wave{first, std::min(per_wave, most_segments - first)};
-        pass_.add(wave_items(job, wave), 1, [this, job, wave](int begin, int end, int thread) {
-            for (int i = begin; i < end; ++i)
-                partial(job, wave, i, thread);
+        // Runs of items: a thread that knows what it reads next can fetch it while it works.
+        const int items = wave_items(job, wave);
+        pass_.add(items, items / (kRunsPerThread * pass_.threads()), [this, job, wave](int begin, int end, int thread) {
+            for (int i = begin; i < end; ++i) {
+                const void *next = i + 1 < end ? keys_of(job, item_at(job, wave, i + 1)) : nullptr;
+                partial(job, wave, item_at(job, wave, i), next, thread);
+            }
         });
         if (!at_once)
             pass_.add(rows * heads, heads / job.task_heads, [this, job, wave, heads](int begin, int end, int) {
@@ -194,22 +199,35 @@ size_t AttentionPlanner::partial_slot(Wave wave, const Block &block, int row, in
     return state_.rows.size() + size_t(row) * wave.count + (segment - block.first_segment - wave.first);
 }
 
-void AttentionPlanner::partial(const Job &job, Wave wave, int item, int thread) const {
+AttentionPlanner::Item AttentionPlanner::item_at(const Job &job, Wave wave, int index) const {
     const int per_segment = static_cast<int>(job.spec.n_kv_heads) * job.head_groups;
-    size_t b = job.first_block;
-    for (; item >= segments_in(blocks_[b], wave) * per_segment; ++b)
-        item -= segments_in(blocks_[b], wave) * per_segment;
-    const Block &block = blocks_[b];
-    const int kv_head = item % per_segment / job.head_groups, group = item % job.head_groups;
-    const int64_t segment = block.first_segment + wave.first + item / per_segment;
+    const Block *block = &blocks_[job.first_block];
+    for (; index >= segments_in(*block, wave) * per_segment; ++block)
+        index -= segments_in(*block, wave) * per_segment;
+    return {block, index % per_segment / job.head_groups, index % job.head_groups,
+            block->first_segment + wave.first + index / per_segment};
+}
+
+// Where the keys of the item's segment begin.
+const void *AttentionPlanner::keys_of(const Job &job, const Item &item) const {
+    const PlaneView &plane = static_cast<const KvPlanes *>(state_.rows[item.block->first_row].kv)->plane(job.spec.plane);
+    const auto position = static_cast<uint32_t>(item.segment * kSegmentKeys), head = static_cast<uint32_t>(item.kv_head);
+    return plane.type == KvType::f16 ? static_cast<const void *>(plane.key_tile<uint16_t>(position, head))
+                                     : plane.key_tile<float>(position, head);
+}
+
+void AttentionPlanner::partial(const Job &job, Wave wave, const Item &item, const void *next, int thread) const {
+    const Block &block = *item.block;
     SegmentTask task;
+    task.next = next;
     int first_active = 0;
-    if (!fill(task, job, block, kv_head, group, segment, thread, first_active))
+    if (!fill(task, job, block, item.kv_head, item.group, item.segment, thread, first_active))
         return;
-    const int first_head = kv_head * static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads) + group * job.task_heads;
+    const int first_head =
+        item.kv_head * static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads) + item.group * job.task_heads;
     for (int v = 0; v < task.n_rows * task.n_heads; ++v) {
         const int row = block.first_row + first_active + v / task.n_heads;
-        task.results[v] = slot(job, partial_slot(wave, block, row, segment), first_head + v % task.n_heads);
+        task.results[v] = slot(job, partial_slot(wave, block, row, item.segment), first_head + v % task.n_heads);
     }
     ops_.attend_segment(task);
 }

@@ -33,6 +33,11 @@ class AttentionPlanner {
         size_t first_block;
         int n_blocks;
     };
+    struct Item { // one segment of one block and head group
+        const Block *block;
+        int kv_head, group;
+        int64_t segment;
+    };
     struct Wave { // the segments [first, first + count) of every block, counted from the block's own first
         int first, count;
     };
@@ -45,7 +50,9 @@ class AttentionPlanner {
     PositionRange visible(const Job &job, int row) const;
 
     void whole(const Job &job, int item, int thread) const;
-    void partial(const Job &job, Wave wave, int item, int thread) const;
+    Item item_at(const Job &job, Wave wave, int index) const;
+    const void *keys_of(const Job &job, const Item &item) const;
+    void partial(const Job &job, Wave wave, const Item &item, const void *next, int thread) const;
     void merge(const Job &job, Wave wave, int row, int head, SoftmaxState merged) const;
     bool fill(SegmentTask &task, const Job &job, const Block &block, int kv_head, int group, int64_t segment, int thread,
               int &first_active) const;
