@@ -24,38 +24,43 @@ namespace {
                 {{"path", path}, {"filename", path}, {"errno", int64_t{code}}, {"strerror", reason}});
 }
 
-struct Descriptor {
-    int fd;
-    explicit Descriptor(const std::string &path) {
-        // O_NONBLOCK: opening a pipe that nobody writes to must not hang the host.
-        do {
-            fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        } while (fd < 0 && errno == EINTR);
-        if (fd < 0)
-            refuse(path, errno);
-    }
-    ~Descriptor() { ::close(fd); }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-};
-
 } // namespace
 
-MappedFile::MappedFile(const std::string &path) : path_(path) {
+MappedFile::Descriptor::Descriptor(const std::string &path) {
     if (path.find('\0') != std::string::npos)
         throw Error(ErrorCode::io, "a path must not contain a zero byte", {{"path", path}});
-    const Descriptor file(path);
+    // O_NONBLOCK: opening a pipe that nobody writes to must not hang the host.
+    do {
+        fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    } while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        refuse(path, errno);
+}
+
+MappedFile::Descriptor::~Descriptor() { ::close(fd); }
+
+MappedFile::Stamp MappedFile::stamp_of(const struct stat &status) noexcept {
+#if defined(__APPLE__)
+    const struct timespec &written = status.st_mtimespec;
+#else
+    const struct timespec &written = status.st_mtim;
+#endif
+    return {status.st_size, written.tv_sec, written.tv_nsec};
+}
+
+MappedFile::MappedFile(const std::string &path) : path_(path), file_(path) {
     struct stat status {};
-    if (::fstat(file.fd, &status) != 0)
+    if (::fstat(file_.fd, &status) != 0)
         refuse(path, errno);
     if (S_ISDIR(status.st_mode))
         refuse(path, EISDIR);
     if (!S_ISREG(status.st_mode))
         refuse(path, "not a regular file");
+    opened_ = stamp_of(status);
     size_ = static_cast<size_t>(status.st_size);
     if (size_ == 0) // mmap refuses a length of zero; what an empty file means is the reader's business
         return;
-    void *address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd, 0);
+    void *address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_.fd, 0);
     if (address == MAP_FAILED)
         refuse(path, errno, "cannot be memory-mapped: ");
     data_ = static_cast<const std::byte *>(address);
@@ -76,6 +81,27 @@ void MappedFile::release(std::span<const std::byte> range) const noexcept {
     const auto end = reinterpret_cast<uintptr_t>(range.data() + range.size()) / page * page;
     if (begin < end)
         ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+void MappedFile::read(std::span<const std::byte> range, std::byte *to) const {
+    auto at = static_cast<off_t>(range.data() - data_);
+    for (size_t left = range.size(); left > 0;) {
+        const ssize_t n = ::pread(file_.fd, to, left, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            refuse(path_, errno);
+        if (n == 0)
+            refuse(path_, "the file has become shorter while it was read");
+        to += n;
+        at += n;
+        left -= static_cast<size_t>(n);
+    }
+}
+
+bool MappedFile::changed() const noexcept {
+    struct stat status {};
+    return ::fstat(file_.fd, &status) != 0 || stamp_of(status) != opened_;
 }
 
 } // namespace muser

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/mapped_file.h"
 #include "core/wait.h"
 #include "gguf/block_type.h"
 
@@ -25,6 +26,7 @@ struct TensorView {
     uint64_t rows;
     uint64_t cols;
     std::span<const std::byte> data; // in the file's block format
+    const MappedFile *file = nullptr; // of which data is a part; null: data is ordinary memory
 };
 
 enum class WeightUse {
@@ -32,6 +34,11 @@ enum class WeightUse {
     matrix,           // multiplied
     lookup,           // only rows are read (an untied token embedding)
     matrix_and_lookup // both (a tied token embedding)
+};
+
+struct WeightSource {
+    TensorView view;
+    WeightUse use;
 };
 
 // A device's own form of a weight. Immutable after load.
@@ -152,6 +159,13 @@ class Device {
 
     // The view's bytes must stay mapped while the Weight lives only if keeps_file(use) is true.
     virtual std::unique_ptr<Weight> load_weight(const TensorView &tensor, WeightUse use) = 0;
+    // A whole model's, in this order; a device may read them side by side and into common memory.
+    virtual std::vector<std::unique_ptr<Weight>> load_weights(std::span<const WeightSource> sources) {
+        std::vector<std::unique_ptr<Weight>> weights;
+        for (const WeightSource &source : sources)
+            weights.push_back(load_weight(source.view, source.use));
+        return weights;
+    }
     virtual bool keeps_file(gguf::BlockType type, WeightUse use) const = 0;
     virtual std::unique_ptr<KvStore> make_kv(std::span<const PlaneSpec> planes) = 0;
     virtual void set_workspace(const WorkspaceSpec &spec) = 0;

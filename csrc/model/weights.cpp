@@ -56,9 +56,8 @@ class Binder {
 
     int add(const gguf::Tensor &tensor, uint64_t first, uint64_t rows, WeightUse use) {
         const size_t row_bytes = tensor.data.size() / tensor.rows();
-        table_.sources.push_back({{tensor.name, tensor.type, rows, tensor.cols(), tensor.data.subspan(first * row_bytes, rows * row_bytes)},
-                                  use,
-                                  &tensor});
+        const auto data = tensor.data.subspan(first * row_bytes, rows * row_bytes);
+        table_.sources.push_back({{tensor.name, tensor.type, rows, tensor.cols(), data, tensor.file}, use});
         return static_cast<int>(table_.sources.size()) - 1;
     }
 
@@ -130,14 +129,10 @@ WeightTable bind_weights(const gguf::Model &file, const HParams &h) {
     return table;
 }
 
-Weights::Weights(const WeightTable &table, Device &device) {
-    weights_.reserve(table.sources.size());
-    for (const WeightSource &source : table.sources) {
-        weights_.push_back(device.load_weight(source.view, source.use));
-        // The device keeps its own copy: the file's pages need not stay resident beside it.
-        if (!device.keeps_file(source.view.type, source.use))
-            source.tensor->file->release(source.view.data);
-    }
+Weights::Weights(const WeightTable &table, Device &device) : weights_(device.load_weights(table.sources)) {
+    for (const auto &[view, use] : table.sources)
+        if (!device.keeps_file(view.type, use))
+            view.file->release(view.data);
 }
 
 } // namespace muser

@@ -12,13 +12,6 @@
 
 namespace muser {
 
-// What to load, before anything is loaded (memory_plan() counts it).
-struct WeightSource {
-    TensorView view;
-    WeightUse use;
-    const gguf::Tensor *tensor;
-};
-
 // Indices into the source list; -1: absent (an optional tensor).
 struct LayerIndex {
     int attn_norm, q, k, v, q_bias, k_bias, v_bias, attn_gate, q_norm, k_norm, out, out_bias, post_attn_norm;
@@ -26,7 +19,7 @@ struct LayerIndex {
 };
 
 struct WeightTable {
-    std::vector<WeightSource> sources;
+    std::vector<WeightSource> sources; // what to load, before anything is loaded (memory_plan() counts it)
     int token_embd, output_norm, output, output_bias;
     std::vector<LayerIndex> layers;
 };
@@ -37,6 +30,7 @@ WeightTable bind_weights(const gguf::Model &file, const HParams &hparams);
 // The loaded weights, by source index.
 class Weights {
   public:
+    // The device keeps copies of its own of all but what it reads in place, so no page of the file need stay resident.
     Weights(const WeightTable &table, Device &device);
     const Weight *operator[](int index) const { return index < 0 ? nullptr : weights_[static_cast<size_t>(index)].get(); }
 

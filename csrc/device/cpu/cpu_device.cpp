@@ -15,6 +15,7 @@
 #include "device/cpu/product_pass.h"
 #include "device/cpu/require.h"
 #include "device/cpu/weight.h"
+#include "device/cpu/weight_loader.h"
 
 namespace muser::cpu {
 
@@ -31,15 +32,19 @@ class CpuDevice final : public Device {
     }
 
     uint64_t weight_bytes(const TensorView &tensor, WeightUse use) const override {
-        return CpuWeight::bytes(tensor, use, lanes_);
+        return cpu::weight_bytes(tensor, use, lanes_);
     }
     uint64_t kv_bytes(std::span<const PlaneSpec> planes) const override { return KvPlanes::bytes(planes); }
     uint64_t workspace_bytes(const WorkspaceSpec &spec) const override { return Workspace::bytes(spec, pool_.size()); }
 
     std::unique_ptr<Weight> load_weight(const TensorView &tensor, WeightUse use) override {
-        return std::make_unique<CpuWeight>(tensor, use, lanes_, pool_);
+        const WeightSource source{tensor, use};
+        return std::move(cpu::load_weights({&source, 1}, lanes_, pool_).front());
     }
-    bool keeps_file(gguf::BlockType, WeightUse use) const override { return CpuWeight::keeps_file(use); }
+    std::vector<std::unique_ptr<Weight>> load_weights(std::span<const WeightSource> sources) override {
+        return cpu::load_weights(sources, lanes_, pool_);
+    }
+    bool keeps_file(gguf::BlockType, WeightUse use) const override { return cpu::keeps_file(use); }
     std::unique_ptr<KvStore> make_kv(std::span<const PlaneSpec> planes) override {
         return std::make_unique<KvPlanes>(planes);
     }

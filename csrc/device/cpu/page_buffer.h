@@ -10,9 +10,12 @@ namespace muser::cpu {
 
 uint64_t round_to_pages(uint64_t bytes);
 
+inline constexpr uint64_t kLargePage = 2 << 20; // the usual size on x86-64 and aarch64
+
 class PageBuffer {
   public:
-    // Large pages are committed whole: for memory that is written whole, or from front to back.
+    // Large pages are committed whole: for memory that is written whole, or from front to back. Such a buffer of at
+    // least one large page starts on the border of one.
     enum class Pages { small, large_where_possible };
 
     PageBuffer() = default;

@@ -1,9 +1,8 @@
 // The CPU device's Weight: float32 vectors, packed matrices, or a look-up table left in the file.
 #pragma once
 
-#include <vector>
+#include <memory>
 
-#include "core/thread_pool.h"
 #include "device/cpu/matmul.h"
 #include "device/cpu/page_buffer.h"
 #include "device/device.h"
@@ -12,22 +11,21 @@ namespace muser::cpu {
 
 class CpuWeight final : public Weight {
   public:
-    CpuWeight(const TensorView &tensor, WeightUse use, int lanes, ThreadPool &pool);
-
-    static uint64_t bytes(const TensorView &tensor, WeightUse use, int lanes);
-    static bool keeps_file(WeightUse use) { return use == WeightUse::lookup; }
+    CpuWeight(const TensorView &tensor, std::unique_ptr<float[]> vector);
+    explicit CpuWeight(const TensorView &lookup);
+    // `memory` holds the matrix, and other ones: it lives until the last of its weights goes.
+    CpuWeight(const PackedMatrix &matrix, std::shared_ptr<const PageBuffer> memory);
 
     const float *vector() const;                   // WeightUse::vector
     const PackedMatrix &matrix() const;            // WeightUse::matrix, matrix_and_lookup
     void row(uint64_t index, float *out) const;    // WeightUse::lookup, matrix_and_lookup
 
   private:
-    WeightUse use_;
-    PageBuffer memory_;
-    std::unique_ptr<float[]> vector_;
-    PackedMatrix matrix_;
     gguf::BlockType type_;
+    std::unique_ptr<float[]> vector_;
     std::span<const std::byte> file_; // look-ups read the mapping
+    PackedMatrix matrix_;
+    std::shared_ptr<const PageBuffer> memory_;
 };
 
 inline const CpuWeight &cpu_weight(const Weight &weight) { return static_cast<const CpuWeight &>(weight); }

@@ -50,6 +50,9 @@ uint64_t FaultDevice::workspace_bytes(const WorkspaceSpec &spec) const { return 
 std::unique_ptr<Weight> FaultDevice::load_weight(const TensorView &tensor, WeightUse use) {
     return inner_->load_weight(tensor, use);
 }
+std::vector<std::unique_ptr<Weight>> FaultDevice::load_weights(std::span<const WeightSource> sources) {
+    return inner_->load_weights(sources);
+}
 bool FaultDevice::keeps_file(gguf::BlockType type, WeightUse use) const { return inner_->keeps_file(type, use); }
 std::unique_ptr<KvStore> FaultDevice::make_kv(std::span<const PlaneSpec> planes) { return inner_->make_kv(planes); }
 void FaultDevice::set_workspace(const WorkspaceSpec &spec) { inner_->set_workspace(spec); }

@@ -36,6 +36,7 @@ class FaultDevice final : public Device {
     uint64_t kv_bytes(std::span<const PlaneSpec> planes) const override;
     uint64_t workspace_bytes(const WorkspaceSpec &spec) const override;
     std::unique_ptr<Weight> load_weight(const TensorView &tensor, WeightUse use) override;
+    std::vector<std::unique_ptr<Weight>> load_weights(std::span<const WeightSource> sources) override;
     bool keeps_file(gguf::BlockType type, WeightUse use) const override;
     std::unique_ptr<KvStore> make_kv(std::span<const PlaneSpec> planes) override;
     void set_workspace(const WorkspaceSpec &spec) override;
