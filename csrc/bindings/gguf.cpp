@@ -50,9 +50,9 @@ nb::object get(const GgufFile &self, std::string_view key, nb::object fallback, 
 nb::list entries(const GgufFile &self) {
     nb::list rows;
     for (const gguf::Entry &entry : self.model->metadata()) {
-        const auto *array = std::get_if<std::shared_ptr<const gguf::Array>>(&entry.value);
-        const uint32_t type = array ? (*array)->element_type : entry.type;
-        nb::object count = array ? nb::object(nb::int_((*array)->size())) : nb::none();
+        const auto *array = std::get_if<gguf::Array>(&entry.value);
+        const uint32_t type = array ? array->element_type : entry.type;
+        nb::object count = array ? nb::object(nb::int_(array->count)) : nb::none();
         rows.append(nb::make_tuple(to_python(entry.key), to_python(gguf::value_type_name(type)), count));
     }
     return rows;

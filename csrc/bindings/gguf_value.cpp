@@ -13,23 +13,20 @@ nb::object convert(double value, size_t) { return nb::steal(PyFloat_FromDouble(v
 nb::object convert(bool value, size_t) { return nb::bool_(value); }
 nb::object convert(std::string_view bytes, size_t) { return to_python(bytes); }
 
-nb::object convert(const std::shared_ptr<const gguf::Array> &array, size_t limit) {
-    return std::visit(
-        [limit](const auto &values) {
-            using Element = typename std::decay_t<decltype(values)>::value_type;
-            const size_t n = std::min(values.size(), limit);
-            nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(n)));
-            if (!list.is_valid())
+nb::object convert(const gguf::Array &array, size_t limit) {
+    nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(std::min<uint64_t>(array.count, limit))));
+    if (!list.is_valid())
+        throw nb::python_error();
+    Py_ssize_t i = 0;
+    array.each(
+        [&](const auto &value) {
+            nb::object element = convert(value, limit);
+            if (!element.is_valid())
                 throw nb::python_error();
-            for (size_t i = 0; i < n; ++i) {
-                nb::object element = convert(static_cast<const Element &>(values[i]), limit);
-                if (!element.is_valid())
-                    throw nb::python_error();
-                PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), element.release().ptr());
-            }
-            return list;
+            PyList_SET_ITEM(list.ptr(), i++, element.release().ptr());
         },
-        array->values);
+        limit);
+    return list;
 }
 
 } // namespace

@@ -9,10 +9,6 @@
 
 namespace muser::gguf {
 
-size_t Array::size() const {
-    return std::visit([](const auto &list) { return list.size(); }, values);
-}
-
 struct Model::Impl {
     std::string path;
     std::vector<std::unique_ptr<MappedFile>> files;

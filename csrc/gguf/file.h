@@ -10,25 +10,15 @@
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "core/mapped_file.h"
+#include "gguf/array.h"
 #include "gguf/block_type.h"
 
 namespace muser::gguf {
 
-struct Array; // element type + values; may nest
-
 // GGUF's metadata types, widened: all unsigned to uint64_t, all signed to int64_t, f32/f64 to double.
-using Value = std::variant<uint64_t, int64_t, double, bool, std::string_view, std::shared_ptr<const Array>>;
-
-struct Array {
-    uint32_t element_type; // GGUF value type id
-    std::variant<std::vector<uint64_t>, std::vector<int64_t>, std::vector<double>, std::vector<bool>,
-                 std::vector<std::string_view>, std::vector<std::shared_ptr<const Array>>>
-        values;
-    size_t size() const;
-};
+using Value = std::variant<uint64_t, int64_t, double, bool, std::string_view, Array>;
 
 struct Entry {
     std::string_view key;

@@ -1,5 +1,4 @@
-// Scalars, strings and arrays of the key/value section. Strings stay views into the mapped file: a
-// vocabulary of 262k tokens costs one allocation.
+// Scalars, strings and arrays of the key/value section. Strings and arrays stay views into the mapped file.
 #include "gguf/metadata.h"
 
 #include <utility>
@@ -21,46 +20,34 @@ bool read_bool(Cursor &cursor, const Subject &subject) {
     return byte == 1;
 }
 
-template <class Stored, class Wide> std::vector<Wide> read_numbers(Cursor &cursor, uint64_t count, const Subject &subject) {
-    cursor.require_elements(count, sizeof(Stored), subject);
-    const std::string_view bytes = cursor.read_bytes(count * sizeof(Stored), subject);
-    std::vector<Wide> values(count);
-    for (uint64_t i = 0; i < count; ++i) {
-        Stored stored;
-        std::memcpy(&stored, bytes.data() + i * sizeof(Stored), sizeof(Stored));
-        values[i] = static_cast<Wide>(stored);
-    }
-    return values;
+Array read_array(Cursor &cursor, const Subject &subject, int depth);
+
+void skip_numbers(Cursor &cursor, uint64_t count, uint64_t size, const Subject &subject) {
+    cursor.require_elements(count, size, subject);
+    cursor.read_bytes(count * size, subject);
 }
 
-std::vector<bool> read_bools(Cursor &cursor, uint64_t count, const Subject &subject) {
+void check_bools(Cursor &cursor, uint64_t count, const Subject &subject) {
     cursor.require_elements(count, 1, subject);
-    std::vector<bool> values(count);
     for (uint64_t i = 0; i < count; ++i)
-        values[i] = read_bool(cursor, subject);
-    return values;
+        read_bool(cursor, subject);
 }
 
-std::vector<std::string_view> read_strings(Cursor &cursor, uint64_t count, const Subject &subject) {
+void check_strings(Cursor &cursor, uint64_t count, const Subject &subject) {
     cursor.require_elements(count, sizeof(uint64_t), subject);
-    std::vector<std::string_view> values;
-    values.reserve(count);
     for (uint64_t i = 0; i < count; ++i)
-        values.push_back(cursor.read_string(subject));
-    return values;
+        cursor.read_string(subject);
 }
 
-std::shared_ptr<const Array> read_array(Cursor &cursor, const Subject &subject, int depth);
-
-std::vector<std::shared_ptr<const Array>> read_arrays(Cursor &cursor, uint64_t count, const Subject &subject, int depth) {
+std::vector<Array> read_arrays(Cursor &cursor, uint64_t count, const Subject &subject, int depth) {
     if (depth >= kMaxArrayDepth)
         cursor.fail(cursor.position(), subject.text() + " nests arrays deeper than " + std::to_string(kMaxArrayDepth));
     cursor.require_elements(count, sizeof(uint32_t) + sizeof(uint64_t), subject);
-    std::vector<std::shared_ptr<const Array>> values;
-    values.reserve(count);
+    std::vector<Array> arrays;
+    arrays.reserve(count);
     for (uint64_t i = 0; i < count; ++i)
-        values.push_back(read_array(cursor, subject, depth + 1));
-    return values;
+        arrays.push_back(read_array(cursor, subject, depth + 1));
+    return arrays;
 }
 
 [[noreturn]] void unknown_type(const Cursor &cursor, uint64_t at, const Subject &subject, uint32_t type) {
@@ -68,27 +55,29 @@ std::vector<std::shared_ptr<const Array>> read_arrays(Cursor &cursor, uint64_t c
 }
 
 // u32 element type, u64 count, then the elements.
-std::shared_ptr<const Array> read_array(Cursor &cursor, const Subject &subject, int depth) {
+Array read_array(Cursor &cursor, const Subject &subject, int depth) {
     const uint64_t at = cursor.position();
-    auto array = std::make_shared<Array>();
-    array->element_type = cursor.read<uint32_t>(subject);
-    const auto count = cursor.read<uint64_t>(subject);
-    switch (array->element_type) {
-    case kUint8: array->values = read_numbers<uint8_t, uint64_t>(cursor, count, subject); break;
-    case kUint16: array->values = read_numbers<uint16_t, uint64_t>(cursor, count, subject); break;
-    case kUint32: array->values = read_numbers<uint32_t, uint64_t>(cursor, count, subject); break;
-    case kUint64: array->values = read_numbers<uint64_t, uint64_t>(cursor, count, subject); break;
-    case kInt8: array->values = read_numbers<int8_t, int64_t>(cursor, count, subject); break;
-    case kInt16: array->values = read_numbers<int16_t, int64_t>(cursor, count, subject); break;
-    case kInt32: array->values = read_numbers<int32_t, int64_t>(cursor, count, subject); break;
-    case kInt64: array->values = read_numbers<int64_t, int64_t>(cursor, count, subject); break;
-    case kFloat32: array->values = read_numbers<float, double>(cursor, count, subject); break;
-    case kFloat64: array->values = read_numbers<double, double>(cursor, count, subject); break;
-    case kBool: array->values = read_bools(cursor, count, subject); break;
-    case kString: array->values = read_strings(cursor, count, subject); break;
-    case kArray: array->values = read_arrays(cursor, count, subject, depth); break;
-    default: unknown_type(cursor, at, subject, array->element_type);
+    Array array;
+    array.element_type = cursor.read<uint32_t>(subject);
+    array.count = cursor.read<uint64_t>(subject);
+    const std::string_view rest = cursor.peek(UINT64_MAX);
+    switch (array.element_type) {
+    case kUint8:
+    case kInt8: skip_numbers(cursor, array.count, 1, subject); break;
+    case kUint16:
+    case kInt16: skip_numbers(cursor, array.count, 2, subject); break;
+    case kUint32:
+    case kInt32:
+    case kFloat32: skip_numbers(cursor, array.count, 4, subject); break;
+    case kUint64:
+    case kInt64:
+    case kFloat64: skip_numbers(cursor, array.count, 8, subject); break;
+    case kBool: check_bools(cursor, array.count, subject); break;
+    case kString: check_strings(cursor, array.count, subject); break;
+    case kArray: array.arrays = read_arrays(cursor, array.count, subject, depth); break;
+    default: unknown_type(cursor, at, subject, array.element_type);
     }
+    array.bytes = std::as_bytes(std::span(rest.substr(0, rest.size() - cursor.remaining())));
     return array;
 }
 

@@ -77,12 +77,16 @@ uint32_t read_n_rot(ArchKeys &keys, const HParams &h) {
 std::vector<bool> read_sliding_pattern(ArchKeys &keys, uint32_t n_layers, uint64_t fallback) {
     const gguf::Entry *entry = keys.entry("attention.sliding_window_pattern");
     if (entry) {
-        if (const auto *array = std::get_if<std::shared_ptr<const gguf::Array>>(&entry->value)) {
-            const auto *flags = std::get_if<std::vector<bool>>(&(*array)->values);
-            if (!flags || flags->size() != n_layers)
+        if (const auto *array = std::get_if<gguf::Array>(&entry->value)) {
+            if (array->element_type != gguf::kBool || array->count != n_layers)
                 keys.unsupported("attention.sliding_window_pattern is not an array of " + std::to_string(n_layers) +
                                  " booleans");
-            return *flags;
+            std::vector<bool> sliding;
+            array->each([&](const auto &flag) {
+                if constexpr (std::is_same_v<std::decay_t<decltype(flag)>, bool>)
+                    sliding.push_back(flag);
+            });
+            return sliding;
         }
     }
     const uint64_t period = entry ? *keys.uint("attention.sliding_window_pattern") : fallback;

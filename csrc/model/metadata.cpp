@@ -24,7 +24,7 @@ uint32_t ArchKeys::required_uint(const std::string &key, uint32_t most) {
     const gguf::Entry *found = entry(key);
     if (!found)
         unsupported("the key " + prefix_ + key + " is missing");
-    if (std::holds_alternative<std::shared_ptr<const gguf::Array>>(found->value))
+    if (std::holds_alternative<gguf::Array>(found->value))
         unsupported("the key " + prefix_ + key + " differs by layer (an array)");
     const uint64_t value = *uint(key);
     if (value < 1 || value > most)

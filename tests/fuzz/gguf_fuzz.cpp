@@ -27,13 +27,8 @@ void touch(int64_t value) { sink = sink + static_cast<uint64_t>(value); }
 void touch(double value) { sink = sink + (value > 0); }
 void touch(bool value) { sink = sink + value; }
 
-void touch(const std::shared_ptr<const gguf::Array> &array) {
-    std::visit(
-        [](const auto &values) {
-            for (size_t i = 0; i < values.size(); ++i)
-                touch(static_cast<const typename std::decay_t<decltype(values)>::value_type &>(values[i]));
-        },
-        array->values);
+void touch(const gguf::Array &array) {
+    array.each([](const auto &element) { touch(element); });
 }
 
 void touch(const gguf::Tensor &tensor) {
