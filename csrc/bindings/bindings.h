@@ -17,6 +17,7 @@ void init_sample(nb::module_ &m);
 void init_engine(nb::module_ &m);
 void init_exit(nb::module_ &m);
 void init_system(nb::module_ &m);
+void init_text(nb::module_ &m);
 void init_turn(nb::module_ &m);
 
 // Into muser._muser.testing.

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.h"
+#include "bindings/gguf_file.h"
 #include "bindings/path.h"
 #include "bindings/unlocked.h"
 #include "device/cpu/cpu_device.h"
@@ -38,10 +39,14 @@ KvType parse_kv(const std::string &name) {
                 {{"parameter", "kv_dtype"}, {"value", name}});
 }
 
-std::unique_ptr<Engine> load(nb::handle path, const std::string &device, int slots, std::optional<int64_t> context,
+// file: a GgufFile, which the engine then shares, or a path.
+std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
                              std::optional<uint64_t> memory_limit) {
-    const std::string file = to_path(path);
+    const GgufFile *opened = nullptr;
+    std::string path;
+    if (!nb::try_cast(file, opened))
+        path = to_path(file);
     EngineOptions options;
     options.slots = slots;
     options.kv_type = parse_kv(kv_dtype);
@@ -53,7 +58,11 @@ std::unique_ptr<Engine> load(nb::handle path, const std::string &device, int slo
         options.context = static_cast<uint32_t>(*context);
     }
     Unlocked unlocked;
-    return std::make_unique<Engine>(gguf::Model::open(file), make_device(device, threads), options);
+    const auto model = opened ? opened->model : gguf::Model::open(path);
+    auto engine = std::make_unique<Engine>(model, make_device(device, threads), options);
+    for (const auto &part : model->files())
+        part->release(part->bytes()); // the metadata was read; who keeps the file will hardly need it again
+    return engine;
 }
 
 nb::dict plan_dict(const MemoryPlan &plan) {
@@ -157,7 +166,7 @@ void decode_group(Engine &engine, const std::vector<int> &slots, const std::vect
 void init_engine(nb::module_ &m) {
     using namespace nb::literals;
     nb::class_<Engine>(m, "Engine")
-        .def(nb::new_(&load), "path"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
+        .def(nb::new_(&load), "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
              "prefill_patience"_a.none(), "memory_limit"_a.none())
         .def_prop_ro("architecture", [](const Engine &e) { return e.hparams().architecture; })
         .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })

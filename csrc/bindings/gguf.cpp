@@ -8,22 +8,21 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "bindings/gguf_file.h"
 #include "bindings/gguf_value.h"
 #include "bindings/path.h"
 #include "gguf/value_type.h"
+#include "text/strings.h"
 
 namespace muser::bindings {
 
 namespace {
-
-// The Python object: one pointer to the immutable model, so that views may share it.
-struct GgufFile {
-    std::shared_ptr<const gguf::Model> model;
-};
 
 GgufFile open(nb::handle path) {
     const std::string bytes = to_path(path);
@@ -45,6 +44,49 @@ nb::dict metadata(const GgufFile &self) {
 nb::object get(const GgufFile &self, std::string_view key, nb::object fallback, std::optional<size_t> limit) {
     const gguf::Entry *entry = self.model->find(key);
     return entry ? to_python(entry->value, limit.value_or(SIZE_MAX)) : fallback;
+}
+
+template <class T> nb::object numpy_array(const gguf::Array &array) {
+    auto values = std::make_unique_for_overwrite<T[]>(array.count);
+    std::memcpy(values.get(), array.bytes.data(), array.count * sizeof(T));
+    nb::capsule owner(values.get(), [](void *p) noexcept { delete[] static_cast<T *>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(values.release(), {array.count}, owner));
+}
+
+std::shared_ptr<const text::Strings> strings_of(const gguf::Array &array) {
+    Unlocked unlocked;
+    auto strings = std::make_shared<text::Strings>();
+    strings->reserve(array.count, array.bytes.size() - array.count * sizeof(uint64_t));
+    array.each([&](const auto &element) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(element)>, std::string_view>)
+            strings->add(element);
+    });
+    return strings;
+}
+
+nb::object array(const GgufFile &self, std::string_view key) {
+    const gguf::Entry *entry = self.model->find(key);
+    const auto *array = entry ? std::get_if<gguf::Array>(&entry->value) : nullptr;
+    if (!array)
+        return nb::none();
+    switch (array->element_type) {
+    case gguf::kUint8: return numpy_array<uint8_t>(*array);
+    case gguf::kInt8: return numpy_array<int8_t>(*array);
+    case gguf::kUint16: return numpy_array<uint16_t>(*array);
+    case gguf::kInt16: return numpy_array<int16_t>(*array);
+    case gguf::kUint32: return numpy_array<uint32_t>(*array);
+    case gguf::kInt32: return numpy_array<int32_t>(*array);
+    case gguf::kUint64: return numpy_array<uint64_t>(*array);
+    case gguf::kInt64: return numpy_array<int64_t>(*array);
+    case gguf::kFloat32: return numpy_array<float>(*array);
+    case gguf::kFloat64: return numpy_array<double>(*array);
+    case gguf::kString: return nb::cast(strings_of(*array));
+    default: return nb::none();
+    }
+}
+
+bool changed(const GgufFile &self) {
+    return std::ranges::any_of(self.model->files(), [](const auto &file) { return file->changed(); });
 }
 
 nb::list entries(const GgufFile &self) {
@@ -110,6 +152,10 @@ void init_gguf(nb::module_ &m) {
         .def("metadata", &metadata, "All metadata as a dict: int, float, bool, str (bytes where not UTF-8), lists of them.")
         .def("get", &get, nb::arg("key"), nb::arg("default") = nb::none(), nb::kw_only(), nb::arg("limit") = nb::none(),
              "The value of one key, else default. Of an array at most limit elements are converted.")
+        .def("array", &array, nb::arg("key"),
+             "An array without a Python object for each element: Strings, or a numpy array [n] of the type in the file. None "
+             "where the key is missing or no array of strings or numbers.")
+        .def_prop_ro("changed", &changed, "Whether the file was written to since it was opened.")
         .def("entries", &entries,
              "(key, type, count) of each entry in file order; count is None for a scalar, and type is then an array's element type.")
         .def("offsets", &offsets, "The byte offset of each key in the (first) file, for error messages.")

@@ -12,6 +12,7 @@ NB_MODULE(_muser, m) {
     init_engine(m);
     init_exit(m);
     init_system(m);
+    init_text(m);
     init_turn(m);
 
     nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");

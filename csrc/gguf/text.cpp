@@ -2,6 +2,7 @@
 #include "gguf/text.h"
 
 #include <cstdint>
+#include <cstring>
 
 namespace muser::gguf {
 
@@ -44,8 +45,12 @@ bool is_control(std::string_view sequence) {
 } // namespace
 
 bool is_utf8(std::string_view bytes) {
+    constexpr uint64_t kNotAscii = 0x8080808080808080u;
     while (!bytes.empty()) {
-        const size_t length = sequence_length(bytes);
+        uint64_t word = kNotAscii;
+        if (bytes.size() >= sizeof word)
+            std::memcpy(&word, bytes.data(), sizeof word);
+        const size_t length = word & kNotAscii ? sequence_length(bytes) : sizeof word;
         if (length == 0)
             return false;
         bytes.remove_prefix(length);

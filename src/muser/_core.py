@@ -82,10 +82,11 @@ class Core:
         if tokenizer is None:
             with self._tokenizer_lock:
                 tokenizer, make = self._tokenizer, self._make_tokenizer
-                if make is None:
-                    raise ClosedError("the model is closed")
                 if tokenizer is None:
+                    if make is None:
+                        raise ClosedError("the model is closed")
                     tokenizer = self._tokenizer = make()
+                    self._make_tokenizer = None  # and with it the open file
             if self._closed:  # meanwhile
                 self._tokenizer = None
         return tokenizer

@@ -20,7 +20,7 @@ from muser._core import Core, Prompt, logger
 from muser._exit import close_at_exit
 from muser._native import NativeEngine
 from muser._uncopied import Uncopied
-from muser.errors import MuserError
+from muser.errors import FileAccessError, MuserError
 from muser.generation import Generation
 from muser.params import SamplingOverrides, SamplingParams, merged
 from muser.pool import SlotPool
@@ -91,8 +91,9 @@ class Model(Uncopied):
             return None if value is None else checks.integer(parameter, value, low, high, none=True)
 
         name = checks.path(path)
+        file = _muser.GgufFile(name)
         native = _muser.Engine(
-            name,
+            file,
             device=checks.choice("device", device, ("auto", "cpu", "metal")),
             slots=checks.integer("slots", slots, 1, 4),
             context=optional("context", context, _MAX_INT, low=2),
@@ -106,7 +107,7 @@ class Model(Uncopied):
             "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
             engine.device_description,
         )  # fmt: skip
-        return cls(engine, functools.partial(_tokenizer_of, name), path=name)
+        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name)
 
     @classmethod
     def tiny(
@@ -334,8 +335,14 @@ class Model(Uncopied):
         return f"<muser.Model {Path(self._path).name if self._path else 'in memory'}, {state}>"
 
 
-def _tokenizer_of(path: str) -> Tokenizer:
+def _tokenizer_of(file: _muser.GgufFile, path: str) -> Tokenizer:
+    """From the file as it was opened: another one may have taken its name since."""
     from muser.text import Tokenizer
+    from muser.text.metadata import FileMetadata
 
-    file = _muser.GgufFile(path)
-    return Tokenizer(file.metadata(), path=path, offsets=file.offsets())
+    if file.changed:
+        raise FileAccessError(
+            f"{path}: the file was written to after the model was loaded, and its vocabulary had not been read yet",
+            path=path,
+        )
+    return Tokenizer(FileMetadata(file), path=path, offsets=file.offsets())

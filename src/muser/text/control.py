@@ -7,8 +7,13 @@ ordinary text has are control tokens whatever the type, because text that a user
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .._muser import Strings
 from .token_type import TokenType
 
 _UNMISTAKABLE = re.compile(r"<\|[^\s<>|]+\|>|<(?:start|end)_of_turn>")
@@ -32,19 +37,19 @@ _STOP_NAMES = (
 _NEVER_STOP = {"muse-glimmer": ("<|eom|>",)}
 
 
-def control_ids(tokens: Sequence[str], types: Sequence[int]) -> frozenset[int]:
-    by_type = {int(TokenType.CONTROL), int(TokenType.UNKNOWN)}
-    return frozenset(
-        token
-        for token, (text, kind) in enumerate(zip(tokens, types))
-        if kind in by_type or (text[:1] == "<" and _UNMISTAKABLE.fullmatch(text))
-    )
+def control_ids(tokens: Strings, types: NDArray[Any]) -> frozenset[int]:
+    by_type = np.flatnonzero((types == TokenType.CONTROL) | (types == TokenType.UNKNOWN)).tolist()
+    by_name = [token for token in tokens.starting_with("<") if _UNMISTAKABLE.fullmatch(str(tokens[token]))]
+    return frozenset(by_type + by_name)
 
 
 def stop_ids(
-    ids: dict[str, int], control: frozenset[int], from_file: Iterable[int | None], architecture: str
+    find: Callable[[str], int | None],
+    control: frozenset[int],
+    from_file: Iterable[int | None],
+    architecture: str,
 ) -> frozenset[int]:
-    """The file's own end ids, and every control token that has a well-known name."""
-    named = {ids[name] for name in _STOP_NAMES if ids.get(name) in control}
-    never = {ids.get(name) for name in _NEVER_STOP.get(architecture, ())}
+    """The file's own end ids, and every control token that has a well-known name. ``find``: the id of a text."""
+    named = {find(name) for name in _STOP_NAMES} & control
+    never = {find(name) for name in _NEVER_STOP.get(architecture, ())}
     return frozenset(token for token in {*from_file, *named} - never if token is not None)

@@ -7,17 +7,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .._muser import GgufFile, Strings
 from ..errors import ModelFormatError, UnsupportedModelError
 
 PREFIX = "tokenizer.ggml."
 
 
 class Metadata(Protocol):
-    """What is needed of a source: a ``dict`` has it, and so has ``muser._muser.GgufFile``."""
+    """What is needed of a source: a ``dict`` has it, and so has a ``GgufFile``. Arrays may come as lists, numpy
+    arrays or ``Strings``."""
 
     def get(self, key: str, /) -> object: ...
+
+
+class FileMetadata:
+    """The metadata of an open file; arrays without a Python object for each of their elements."""
+
+    def __init__(self, file: GgufFile) -> None:
+        self._file = file
+
+    def get(self, key: str, /) -> object:
+        array = self._file.array(key)
+        return self._file.get(key) if array is None else array
 
 
 def broken(message: str, path: str | None, offsets: Mapping[str, int]) -> ModelFormatError:
@@ -74,24 +90,37 @@ class MetadataReader:
             raise self.broken(f"{PREFIX}{key} is {value}, but the vocabulary has {count} tokens")
         return value
 
-    def strings(self, key: str) -> list[str]:
-        values = self._array_of(key, (str,), "a UTF-8 string")
-        if values is None:
+    def strings(self, key: str) -> Strings:
+        wanted = "a UTF-8 string"
+        value = self._source.get(PREFIX + key)
+        if value is None:
             raise self.broken(f"{PREFIX}{key} is missing")
-        return cast("list[str]", values)
+        if not isinstance(value, Strings):
+            texts = self._list_of(key, value, (str,), wanted)
+            try:
+                value = Strings(texts)
+            except UnicodeEncodeError as error:  # a lone surrogate
+                raise self._wrong_type(f"{key}[{texts.index(error.object)}]", error.object, wanted) from None
+        wrong = value.first_invalid()
+        if wrong is not None:
+            raise self._wrong_type(f"{key}[{wrong}]", value[wrong], wanted)
+        return value
 
-    def numbers(self, key: str, count: int) -> list[float] | None:
+    def numbers(self, key: str, count: int) -> NDArray[Any] | None:
         """An array of exactly ``count`` numbers, or None where the key is missing."""
-        values = self._array_of(key, (int, float), "a number")
-        if values is not None and len(values) != count:
-            raise self.broken(f"{PREFIX}{key} has {len(values)} entries for {count} tokens")
-        return cast("list[float] | None", values)
-
-    def _array_of(self, key: str, types: tuple[type, ...], wanted: str) -> list[object] | None:
         value = self._source.get(PREFIX + key)
         if value is None:
             return None
-        if hasattr(value, "tolist"):
+        if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iuf":
+            value = self._list_of(key, value, (int, float), "a number")
+        if len(value) != count:
+            raise self.broken(f"{PREFIX}{key} has {len(value)} entries for {count} tokens")
+        return np.asarray(value)  # integers beyond 64 bits: an array of objects
+
+    def _list_of(self, key: str, value: object, types: tuple[type, ...], wanted: str) -> list[Any]:
+        if isinstance(value, Strings):
+            value = [value[index] for index in range(len(value))]
+        elif hasattr(value, "tolist"):
             value = value.tolist()
         if not isinstance(value, (list, tuple)):
             raise self._wrong_type(key, value, "an array")

@@ -9,7 +9,7 @@ from .vocabulary import Vocabulary
 
 
 def piece_bytes(vocabulary: Vocabulary, token: int) -> bytes:
-    text, kind = vocabulary.tokens[token], vocabulary.types[token]
+    text, kind = vocabulary.text(token), vocabulary.types[token]
     if kind == TokenType.BYTE:
         return bytes((int(text[3:5], 16),))
     if token in vocabulary.control or kind == TokenType.USER_DEFINED:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from .. import _checks as checks
 from ..errors import ParameterError
 from .bpe import BpeEncoder
@@ -17,7 +19,7 @@ from .metadata import Metadata
 from .pieces import piece_bytes
 from .spm import SpmEncoder
 from .token_type import TokenType
-from .vocabulary import read_vocabulary
+from .vocabulary import Vocabulary, read_vocabulary
 
 _ERRORS = ("replace", "ignore", "strict")
 
@@ -37,12 +39,10 @@ class Tokenizer:
         self._build_lock = threading.Lock()
         self._encoder: BpeEncoder | SpmEncoder | None = None
         self._pieces: dict[int, bytes] = {}
-        user_defined = [
-            (text, token)
-            for text, token in vocabulary.ids.items()
-            if vocabulary.types[token] == TokenType.USER_DEFINED and token not in vocabulary.control
-        ]
-        control = [(text, token) for text, token in vocabulary.ids.items() if token in vocabulary.control]
+        user_defined = _literals(
+            vocabulary, np.flatnonzero(vocabulary.ordinary(TokenType.USER_DEFINED)).tolist()
+        )
+        control = _literals(vocabulary, sorted(vocabulary.control))
         self._text_fragments = Fragments(user_defined)
         self._all_fragments = Fragments(user_defined + control)
 
@@ -126,11 +126,11 @@ class Tokenizer:
 
     def token_text(self, token: int) -> str:
         """The token as the vocabulary spells it (for a control token: what a template writes)."""
-        return self._vocabulary.tokens[self._checked(token)]
+        return self._vocabulary.text(self._checked(token))
 
     def token_id(self, text: str) -> int | None:
         """The id of the token that the vocabulary spells ``text``, or None."""
-        return self._vocabulary.ids.get(text)
+        return self._vocabulary.ids.find(text)
 
     def is_control(self, token: int) -> bool:
         """Whether the token steers the model instead of being text. False for a number that is no id."""
@@ -145,6 +145,10 @@ class Tokenizer:
 
     def _checked(self, token: int) -> int:
         return checks.integer("token", token, 0, self.vocab_size - 1)
+
+
+def _literals(vocabulary: Vocabulary, tokens: list[int]) -> list[tuple[str, int]]:
+    return [(text, token) for token in tokens if (text := vocabulary.text(token))]
 
 
 def _check_text(text: str) -> None:

@@ -6,14 +6,17 @@ data: nothing in it depends on the way of encoding.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, cast
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .._checks import shown
+from .._muser import StringIndex, Strings
 from ..errors import ModelFormatError
 from .control import control_ids, stop_ids
 from .metadata import PREFIX, Metadata, MetadataReader, broken
@@ -29,11 +32,11 @@ class Vocabulary:
 
     model: Literal["gpt2", "llama"]
     pre: PreTokenizer | None  # None: SentencePiece has none
-    tokens: list[str]
-    types: list[int]
-    scores: list[float]  # empty for gpt2
-    merges: list[str]  # empty for llama
-    ids: dict[str, int]
+    tokens: Strings
+    ids: StringIndex
+    types: NDArray[np.uint8]
+    scores: NDArray[np.float64] | None  # None: gpt2
+    merges: Strings | None  # None: llama
     control: frozenset[int]
     stop: frozenset[int]
     bos: int | None
@@ -47,6 +50,16 @@ class Vocabulary:
     add_eos: bool
     add_space_prefix: bool
     broken: Callable[[str], ModelFormatError]  # the error for a message that begins with a key
+
+    def text(self, token: int) -> str:
+        """The token as the file spells it."""
+        return cast(str, self.tokens[token])
+
+    def ordinary(self, *kinds: TokenType) -> NDArray[np.bool_]:
+        """A flag a token: of one of these types (any, if none is given), and no control token."""
+        flags = np.isin(self.types, kinds) if kinds else np.ones(len(self.types), np.bool_)
+        flags[list(self.control)] = False
+        return flags
 
 
 def read_vocabulary(
@@ -62,9 +75,12 @@ def read_vocabulary(
     pre = _pre_tokenizer(reader) if model == "gpt2" else None
 
     tokens = reader.strings("tokens")
-    if not tokens:
+    if len(tokens) == 0:
         raise reader.broken(f"{PREFIX}tokens is empty")
-    ids = _unique(reader, tokens)
+    ids = StringIndex(tokens)
+    if ids.duplicate is not None:
+        first, second = ids.duplicate
+        raise reader.broken(f"{PREFIX}tokens has {shown(tokens[first])} twice, as {first} and {second}")
     types = _types(reader, tokens)
     control = control_ids(tokens, types)
 
@@ -83,11 +99,11 @@ def read_vocabulary(
         pre=pre,
         tokens=tokens,
         types=types,
-        scores=_scores(reader, len(tokens)) if model == "llama" else [],
-        merges=reader.strings("merges") if model == "gpt2" else [],
+        scores=_scores(reader, len(tokens)) if model == "llama" else None,
+        merges=reader.strings("merges") if model == "gpt2" else None,
         ids=ids,
         control=control,
-        stop=stop_ids(ids, control, (eos, eot, eom), reader.architecture()),
+        stop=stop_ids(ids.find, control, (eos, eot, eom), reader.architecture()),
         bos=bos,
         eos=eos,
         eot=eot,
@@ -112,36 +128,29 @@ def _pre_tokenizer(reader: MetadataReader) -> PreTokenizer:
     return found
 
 
-def _unique(reader: MetadataReader, tokens: list[str]) -> dict[str, int]:
-    """Text to id. Empty texts are allowed, because real files have them; nothing encodes to one."""
-    ids = {text: token for token, text in enumerate(tokens)}
-    if len(ids) != len(tokens):
-        for token, text in enumerate(tokens):
-            if text and ids[text] != token:
-                raise reader.broken(f"{PREFIX}tokens has {shown(text)} twice, as {token} and {ids[text]}")
-    ids.pop("", None)
-    return ids
-
-
-def _types(reader: MetadataReader, tokens: list[str]) -> list[int]:
+def _types(reader: MetadataReader, tokens: Strings) -> NDArray[np.uint8]:
     types = reader.numbers("token_type", len(tokens))
     if types is None:
-        return [TokenType.NORMAL] * len(tokens)
-    for kind in set(types) - {int(known) for known in TokenType}:
-        raise reader.broken(f"{PREFIX}token_type[{types.index(kind)}] is {kind}")
-    byte = int(TokenType.BYTE)
-    for token in (token for token, kind in enumerate(types) if kind == byte):
-        if not _BYTE_TOKEN.fullmatch(tokens[token]):
+        return np.full(len(tokens), TokenType.NORMAL, np.uint8)
+    unknown = np.flatnonzero(~np.isin(types, list(TokenType)))
+    if unknown.size:
+        raise reader.broken(f"{PREFIX}token_type[{unknown[0]}] is {types[unknown[0]]}")
+    for token in np.flatnonzero(types == TokenType.BYTE).tolist():
+        if not _BYTE_TOKEN.fullmatch(cast(str, tokens[token])):
             raise reader.broken(
                 f"{PREFIX}tokens[{token}] is {shown(tokens[token])}, but its type is BYTE (<0xXX>)"
             )
-    return cast("list[int]", types)
+    return types.astype(np.uint8)
 
 
-def _scores(reader: MetadataReader, count: int) -> list[float]:
-    scores = reader.numbers("scores", count)
-    if scores is None:
+def _scores(reader: MetadataReader, count: int) -> NDArray[np.float64]:
+    numbers = reader.numbers("scores", count)
+    if numbers is None:
         raise reader.broken(f"{PREFIX}scores is missing")
-    for token in (token for token, score in enumerate(scores) if math.isnan(score)):
+    try:
+        scores: NDArray[Any] = numbers.astype(np.float64)
+    except OverflowError:
+        raise reader.broken(f"{PREFIX}scores has an integer beyond float64") from None
+    for token in np.flatnonzero(np.isnan(scores)).tolist():
         raise reader.broken(f"{PREFIX}scores[{token}] is nan")
     return scores

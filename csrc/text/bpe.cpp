@@ -1,0 +1,129 @@
+#include "text/bpe.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "text/keyed_hash.h"
+#include "text/utf8.h"
+
+namespace muser::text {
+
+namespace {
+
+uint64_t pair_of(int32_t left, int32_t right) { return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right); }
+
+struct Symbol {
+    int32_t token;
+    int32_t previous, next; // indices; -1: none
+};
+
+struct Candidate {
+    uint32_t rank;
+    int32_t left; // index of the left symbol
+    int32_t result;
+    bool operator<(const Candidate &other) const { // the best is the largest
+        return rank != other.rank ? rank > other.rank : left > other.left;
+    }
+};
+
+} // namespace
+
+// In batches, so that the cache misses of many look-ups overlap: half a million merges have two million of them.
+BpeEncoder::BpeEncoder(Pieces pieces, const Strings &merges, bool ignore_merges)
+    : pieces_(std::move(pieces)), ignore_merges_(ignore_merges), merges_(std::bit_ceil(2 * merges.size() + 2)) {
+    constexpr size_t kBatch = 32;
+    std::string unions[kBatch];
+    std::string_view texts[3 * kBatch]; // left, right, union
+    int32_t tokens[3 * kBatch];
+    for (size_t first = 0; first < merges.size(); first += kBatch) {
+        const size_t count = std::min(kBatch, merges.size() - first);
+        for (size_t i = 0; i < count; ++i) {
+            const std::string_view merge = merges[first + i];
+            const size_t space = std::min(merge.find(' '), merge.size());
+            std::string_view *parts = texts + 3 * i;
+            parts[0] = merge.substr(0, space);
+            parts[1] = merge.substr(std::min(space + 1, merge.size()));
+            parts[2] = unions[i].assign(parts[0]).append(parts[1]);
+        }
+        pieces_.find_all({texts, 3 * count}, {tokens, 3 * count});
+        for (size_t i = 0; i < count; ++i)
+            __builtin_prefetch(&merges_[first_place(pair_of(tokens[3 * i], tokens[3 * i + 1]))]);
+        for (size_t i = 0; i < count; ++i) {
+            const int32_t *part = tokens + 3 * i;
+            if (std::min({part[0], part[1], part[2]}) < 0) {
+                broken_ = first + i;
+                return;
+            }
+            const uint64_t pair = pair_of(part[0], part[1]);
+            merges_[place(pair)] = {pair, static_cast<uint32_t>(first + i), part[2]};
+        }
+    }
+}
+
+size_t BpeEncoder::first_place(uint64_t pair) const { return keyed_hash(pair) & (merges_.size() - 1); }
+
+size_t BpeEncoder::place(uint64_t pair) const {
+    for (size_t i = first_place(pair);; i = (i + 1) & (merges_.size() - 1))
+        if (merges_[i].pair == pair || merges_[i].pair == ~uint64_t{0})
+            return i;
+}
+
+const BpeEncoder::Merge *BpeEncoder::find(int32_t left, int32_t right) const {
+    const Merge &merge = merges_[place(pair_of(left, right))];
+    return merge.result < 0 ? nullptr : &merge;
+}
+
+void BpeEncoder::encode(std::string_view word, std::vector<int32_t> &ids) const {
+    if (ignore_merges_)
+        if (const int32_t token = pieces_.find(word); token >= 0)
+            return ids.push_back(token);
+
+    std::vector<Symbol> symbols;
+    symbols.reserve(word.size());
+    for (size_t at = 0; at < word.size();) {
+        const size_t n = std::min(character_bytes(word[at]), word.size() - at);
+        const auto index = static_cast<int32_t>(symbols.size());
+        if (const int32_t token = pieces_.find(word.substr(at, n)); token >= 0)
+            symbols.push_back({token, index - 1, index + 1});
+        at += n;
+    }
+    if (symbols.empty())
+        return;
+    symbols.back().next = -1;
+
+    std::vector<Candidate> queue;
+    const auto push = [&](int32_t left) {
+        if (left < 0 || symbols[static_cast<size_t>(left)].next < 0)
+            return;
+        const Symbol &symbol = symbols[static_cast<size_t>(left)];
+        if (const Merge *merge = find(symbol.token, symbols[static_cast<size_t>(symbol.next)].token)) {
+            queue.push_back({merge->rank, left, merge->result});
+            std::push_heap(queue.begin(), queue.end());
+        }
+    };
+    for (size_t i = 0; i < symbols.size(); ++i)
+        push(static_cast<int32_t>(i));
+    while (!queue.empty()) {
+        std::pop_heap(queue.begin(), queue.end());
+        const Candidate best = queue.back();
+        queue.pop_back();
+        Symbol &left = symbols[static_cast<size_t>(best.left)];
+        if (left.token < 0 || left.next < 0)
+            continue; // merged into its left neighbour meanwhile, or the last one now
+        Symbol &right = symbols[static_cast<size_t>(left.next)];
+        const Merge *merge = find(left.token, right.token);
+        if (!merge || merge->rank != best.rank)
+            continue;
+        left.token = best.result;
+        right.token = -1;
+        left.next = right.next;
+        if (left.next >= 0)
+            symbols[static_cast<size_t>(left.next)].previous = best.left;
+        push(best.left);
+        push(left.previous);
+    }
+    for (int32_t i = 0; i >= 0; i = symbols[static_cast<size_t>(i)].next)
+        ids.push_back(symbols[static_cast<size_t>(i)].token);
+}
+
+} // namespace muser::text
