@@ -3,8 +3,8 @@
     python -m tests.perf.large MODEL.gguf [--threads 2] [--repeats 7] [--tokens 8] [--json OUT.json]
 
 Packed decode of widths 1 to 4 and a prefill of 128 tokens, taking turns; after each run the machine's streaming
-bandwidth, over a set far larger than any cache, and its int8 peak are measured with the same threads. tools/
-shape_model.py writes such models. docs/performance.md, "Large models", says what the figures mean.
+bandwidth, over a set far larger than any cache, and its int8 peak are measured with the same threads.
+tools/shape_model.py writes such models. docs/performance.md, "Large models", says what the figures mean.
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ from tests.perf.worker import PEAK_UNIT
 
 STREAMED = 2 << 30  # bytes of the bandwidth probe; the largest last-level caches have half a GiB
 PROMPT = 128
-# Of the int8 probe, 0.1 s: new threads share a core for their first milliseconds, and a shorter run shows half
-# of the peak.
-PEAK_ROUNDS = 60_000_000
 
 
 @dataclass
 class Row:
-    """One job's runs. Each has its own floors, measured right after it."""
+    """One job's runs. Each has its own floors, measured right after it: what memory gives here changes from
+    second to second."""
 
     job: Job
     figures: list[float] = field(default_factory=list)  # tokens/s
@@ -68,29 +66,22 @@ def jobs(tokens: int) -> list[Job]:
     return [*(Job("group", n=tokens, width=width) for width in (1, 2, 3, 4)), Job("prefill", n=PROMPT)]
 
 
-def sample(gauge: Probe) -> Floors:
-    data, library = gauge.data, gauge.library
-    assert library
-    reads = library.read_bandwidth(data.ctypes.data, data.size, gauge.threads, 1)
-    return Floors(reads, library.int8_peak(gauge.threads, PEAK_ROUNDS))
-
-
 def measure(side: Side, gauge: Probe, work: list[Job], repeats: int) -> list[Row]:
     """One untimed round, then `repeats` rounds, every other one backwards."""
     rows = [Row(job) for job in work]
     for repeat in range(-1, repeats):
         for row in rows if repeat % 2 else reversed(rows):
-            figure, floors = side.run(row.job), sample(gauge)
+            figure = side.run(row.job)
+            gauge.sample()
             if repeat >= 0:
                 row.figures.append(figure)
-                row.floors.append(floors)
+                row.floors.append(Floors(gauge.reads[-1], gauge.macs[-1]))
     return rows
 
 
 def markdown(rows: list[Row], size: weights.Weights) -> str:
-    heads = ["work", "tokens/s", "machine's limit", "weights read, GB/s", "share of streaming",
-             "GMAC/s", "share of int8 peak"]  # fmt: skip
-    lines = [heads, ["---"] * len(heads)]
+    lines = [["work", "tokens/s", "machine's limit", "weights read, GB/s", "share of streaming",
+              "GMAC/s", "share of int8 peak"]]  # fmt: skip
     for row in rows:
         rate, (of_bytes, of_macs) = median(row.figures), row.shares(size)
         lines.append([
@@ -98,7 +89,7 @@ def markdown(rows: list[Row], size: weights.Weights) -> str:
             f"{row.bytes_per_second(rate, size) / 1e9:.1f}", f"{of_bytes:.0%}",
             f"{row.macs_per_second(rate, size) / 1e9:,.0f}", f"{of_macs:.0%}",
         ])  # fmt: skip
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return table.markdown(lines)
 
 
 def spread(values: Iterable[float]) -> str:
@@ -134,7 +125,9 @@ def main() -> None:
     rows = measure(side, gauge, jobs(a.tokens), a.repeats)
     floors = [f for row in rows for f in row.floors]
 
-    print(f"## {a.model.name}\n\n{cpu_name()}, {a.threads} threads; muser {versions()['muser']}")
+    print(
+        f"## {a.model.name}\n\n{cpu_name()}, {a.threads} threads; muser {versions()['muser']} ({versions()['features']})"
+    )
     print(
         f"{size.decode_bytes / 1e9:.2f} GB of weights read a pass; loaded in {loaded:.1f} s, then {peak / 2**30:.2f} GiB "
         f"resident at most; load average {os.getloadavg()[0]:.1f} at the end"
