@@ -91,9 +91,8 @@ class Model(Uncopied):
             return None if value is None else checks.integer(parameter, value, low, high, none=True)
 
         name = checks.path(path)
-        file = _muser.GgufFile(name)
-        native = _muser.Engine(
-            file,
+        open_engine = functools.partial(  # the arguments are checked before the file is touched
+            _muser.Engine,
             device=checks.choice("device", device, ("auto", "cpu", "metal")),
             slots=checks.integer("slots", slots, 1, 4),
             context=optional("context", context, _MAX_INT, low=2),
@@ -102,7 +101,8 @@ class Model(Uncopied):
             prefill_patience=optional("prefill_patience", prefill_patience, _MAX_INT),
             memory_limit=optional("memory_limit", memory_limit, 2**63 - 1),
         )
-        engine = cast(NativeEngine, native)  # the stubs know less of its arrays
+        file = _muser.GgufFile(name)
+        engine = cast(NativeEngine, open_engine(file))  # the stubs know less of its arrays
         logger.info(
             "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
             engine.device_description,
