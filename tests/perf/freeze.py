@@ -34,3 +34,7 @@ def measure(workers: Mapping[str, Worker], repeats: int, prompt: int = PROMPT) -
                 freeze.gaps.append(gap)
                 freeze.firsts.append(first)
     return found
+
+
+if __name__ == "__main__":
+    raise SystemExit("tests.perf.freeze is measured by: python -m tests.perf.cpu MODEL.gguf --jobs freeze")
