@@ -21,7 +21,7 @@ from tests.perf.record import Record, read
 
 WIDTHS = (1, 2, 3, 4)
 COLOURS = {ITSELF: "#0b6e4f", LLAMA: "#c8553d", OPENVINO: "#4c72b0"}
-PANEL = (3.4, 3.2)  # inches
+PANEL, LEGEND = (2.7, 3.0), 1.9  # inches
 
 
 def lines(record: Record) -> dict[str, dict[int, float]]:
@@ -52,7 +52,6 @@ def panel(axes, record: Record) -> None:
             label=side,
         )
     axes.set_title(" ".join(record.model).strip() or record.file, fontsize=11)
-    axes.set_xlabel("streams side by side")
     axes.set_xticks(WIDTHS)
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", alpha=0.3)
@@ -64,28 +63,18 @@ def draw(records: list[Record], target: Path) -> None:
     if not shown:
         raise SystemExit("picture: no record has packed decode (--jobs group)")
     figure, panels = plt.subplots(
-        1, len(shown), figsize=(PANEL[0] * len(shown), PANEL[1]), squeeze=False, layout="constrained"
+        1, len(shown), figsize=(PANEL[0] * len(shown) + LEGEND, PANEL[1]), squeeze=False, layout="constrained"
     )
     for axes, record in zip(panels[0], shown, strict=True):
         panel(axes, record)
     panels[0][0].set_ylabel("tokens/s, all streams together")
+    figure.supxlabel(f"streams side by side  ({shown[0].cpu}, {shown[0].threads} threads)", fontsize=10)
     sides = {
         label: handle
         for axes in panels[0]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        sides.values(), sides.keys(), loc="outside upper center", ncols=min(4, len(sides)), frameon=False
-    )
-    figure.text(
-        0.995,
-        0.005,
-        f"{shown[0].cpu}, {shown[0].threads} threads",
-        ha="right",
-        va="bottom",
-        fontsize=7,
-        color="#555",
-    )
+    figure.legend(sides.values(), sides.keys(), loc="outside right center", frameon=False)
     figure.savefig(target, dpi=110)
 
 

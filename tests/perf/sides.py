@@ -38,7 +38,7 @@ def candidates(path: Path, a: argparse.Namespace) -> list[Worker]:
         side = Worker(LLAMA, "llama_side", str(path), a.threads, a.llama_python)
         sides.append(side)
         for folder in a.llama_libs:
-            environment = {LLAMA_LIBS: str(folder.resolve())}
+            environment = {LLAMA_LIBS: str(folder.absolute())}
             sides.append(side.variant(folder.name, environment))
     if a.only in (None, OPENVINO) and has_package(a.openvino_python, "openvino_genai"):
         side = Worker(OPENVINO, "openvino_side", str(path), a.threads, a.openvino_python, OPENVINO_KINDS)
