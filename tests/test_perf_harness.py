@@ -143,7 +143,7 @@ def test_sides_take_turns() -> None:
             return float(len(calls))
 
     sides = {"a": Fake("a"), "b": Fake("b")}
-    figures = alternate(sides, [Job("x", n=1), Job("x", n=2)], 2, lambda: None)  # type: ignore[arg-type]
+    figures = alternate(sides, [Job("x", n=1), Job("x", n=2)], 2, lambda: None, 0)  # type: ignore[arg-type]
     forth, back = ["a1", "b1", "a2", "b2"], ["b2", "a2", "b1", "a1"]
     assert calls == forth + back + forth
     assert figures[0] == {"a": [8.0, 9.0], "b": [7.0, 10.0]}

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -17,6 +18,7 @@ from typing_extensions import Self
 from tests.perf.jobs import KINDS, Job
 
 Figures = dict[str, list[float]]  # side -> one figure a repeat
+SETTLE = 0.5  # s before each run: threads of the side before spin on for up to 0.2 s (libomp's default)
 
 
 class NotStartedError(RuntimeError):
@@ -98,7 +100,11 @@ def has_package(python: str, package: str) -> bool:
 
 
 def alternate(
-    workers: Mapping[str, Worker], jobs: Sequence[Job], repeats: int, between: Callable[[], None]
+    workers: Mapping[str, Worker],
+    jobs: Sequence[Job],
+    repeats: int,
+    between: Callable[[], None],
+    settle: float = SETTLE,
 ) -> list[Figures]:
     """One untimed round to warm up, then `repeats` rounds; every other round goes through jobs and sides
     backwards. `between` is called after each job of a round (it samples what the machine can do at that
@@ -108,6 +114,7 @@ def alternate(
         way = 1 if repeat % 2 else -1
         for job, of_job in list(zip(jobs, figures, strict=True))[::way]:
             for side, worker in list(workers.items())[::way]:
+                time.sleep(settle)
                 figure = worker.run(job)
                 if repeat >= 0:
                     of_job[side].append(float(figure))

@@ -10,9 +10,10 @@ and freeze_openvino.py say how).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
-from tests.perf.compare import Worker
+from tests.perf.compare import SETTLE, Worker
 from tests.perf.jobs import Job
 from tests.perf.names import ITSELF, LLAMA, OPENVINO, name_of
 from tests.perf.record import Freeze
@@ -29,6 +30,7 @@ def measure(workers: Mapping[str, Worker], repeats: int, prompt: int = PROMPT) -
     for repeat in range(-1, repeats):
         for freeze in found[:: 1 if repeat % 2 else -1]:
             job = Job(KIND, n=prompt, step=freeze.step, unit="s")
+            time.sleep(SETTLE)
             gap, first = workers[freeze.side].run(job)
             if repeat >= 0:
                 freeze.gaps.append(gap)
