@@ -126,12 +126,12 @@ class FakeEngine:
         for slot, token in zip(slots, tokens):
             self.decode(slot, token, timeout)
 
-    def sample(self, slot, sampler) -> int:
+    def sample(self, slot, sampler, mask=None) -> int:
         logits = self._slots[slot].logits
         if logits is None:
             raise ParameterError("no logits", parameter="slot", value=slot)
         try:
-            return sampler.sample(logits)
+            return sampler.sample(logits, mask)
         except ParameterError as error:  # as the real engine: the caller did not make them
             raise LogitsError(str(error), index=error.index) from None
 

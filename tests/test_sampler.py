@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muser import _muser
-from muser.errors import ParameterError
+from muser.errors import LogitsError, ParameterError
 
 F32 = np.float32
 INF = math.inf
@@ -249,3 +249,37 @@ def test_every_parameter_matters():
     plain = drawn(temperature=2.0)
     for change in ({"temperature": 1.0}, {"top_k": 2}, {"top_p": 0.5}, {"min_p": 0.3}, {"seed": 1}):
         assert drawn(**{"temperature": 2.0, **change}) != plain
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    n=st.integers(1, 150),
+    allowed=st.sets(st.integers(0, 149), min_size=1),
+    parameters=st.sampled_from(PARAMETERS),
+    seed=st.integers(0, 9),
+)
+def test_a_mask_is_minus_infinity_elsewhere(n, allowed, parameters, seed):
+    """Bits beyond the vocabulary mean nothing."""
+    mask = np.zeros((n + 31) // 32, np.uint32)
+    for token in allowed | {n + 3}:
+        if token // 32 < len(mask):
+            mask[token // 32] |= np.uint32(1 << token % 32)
+    row = np.random.default_rng(seed).standard_normal(n).astype(F32) * 4
+    masked = np.where([t in allowed for t in range(n)], row, F32(-INF))
+    ours, oracle = _muser.Sampler(**parameters, seed=seed), Oracle(**parameters, seed=seed)
+    if masked.max() == -INF:
+        with pytest.raises(LogitsError, match="allow"):
+            ours.sample(row, mask)
+    else:
+        assert [ours.sample(row, mask) for _ in range(4)] == [oracle.sample(masked) for _ in range(4)]
+
+
+def test_a_mask_is_checked_and_hides_no_nan():
+    row = np.zeros(65, F32)
+    for words in (0, 2, 4):
+        with pytest.raises(ParameterError, match="3 words") as caught:
+            _muser.Sampler().sample(row, np.zeros(words, np.uint32))
+        assert caught.value.parameter == "mask"
+    row[7] = np.nan
+    with pytest.raises(ParameterError, match="NaN"):
+        _muser.Sampler().sample(row, np.array([1, 0, 0], np.uint32))

@@ -7,11 +7,15 @@
 
 #include "bindings/bindings.h"
 #include "bindings/gguf_file.h"
+#include "bindings/mask.h"
 #include "bindings/path.h"
 #include "bindings/unlocked.h"
 #include "device/cpu/cpu_device.h"
 #include "sample/sampler.h"
 #include "session/engine.h"
+
+#include <algorithm>
+#include <string_view>
 
 namespace muser::bindings {
 
@@ -126,11 +130,18 @@ nb::object tokens_array(Engine &engine, int slot) {
     return owning_array(tokens->data(), tokens->size(), tokens);
 }
 
+bool blames(const Error &error, std::string_view parameter) {
+    return error.code() == ErrorCode::parameter &&
+           std::find(error.fields().begin(), error.fields().end(), Error::Field("parameter", std::string(parameter))) != error.fields().end();
+}
+
 // Logits that the model computed are not an argument of the caller: what cannot be sampled is the model's error.
-int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampler &sampler) {
+int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampler &sampler, AllowedTokens mask = {}) {
     try {
-        return sampler.sample(logits);
+        return sampler.sample(logits, mask);
     } catch (const Error &error) {
+        if (!blames(error, "logits"))
+            throw;
         std::vector<Error::Field> fields{{"path", engine.path()}};
         for (const Error::Field &field : error.fields())
             if (field.first == "index")
@@ -142,13 +153,14 @@ int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampl
     }
 }
 
-int32_t sample(Engine &engine, int slot, Sampler &sampler) {
+int32_t sample(Engine &engine, int slot, Sampler &sampler, std::optional<TokenMask> mask) {
+    const auto words = words_of(mask);
     Unlocked unlocked;
     Logits logits = engine.logits(slot);
     if (!logits)
         throw Error(ErrorCode::parameter, "slot " + std::to_string(slot) + " has no logits: prefill or decode first",
                     {{"parameter", "slot"}, {"value", int64_t{slot}}});
-    return sample_row(engine, *logits, sampler);
+    return sample_row(engine, *logits, sampler, words);
 }
 
 void decode_group(Engine &engine, const std::vector<int> &slots, const std::vector<int32_t> &tokens, std::optional<double> timeout) {
@@ -189,7 +201,7 @@ void init_engine(nb::module_ &m) {
              },
              "slot"_a, "token"_a, "timeout"_a.none())
         .def("decode_group", &decode_group, "slots"_a, "tokens"_a, "timeout"_a.none())
-        .def("sample", &sample, "slot"_a, "sampler"_a)
+        .def("sample", &sample, "slot"_a, "sampler"_a, "mask"_a = nb::none())
         .def("step",
              [](Engine &e, int slot, int32_t token, Sampler &sampler, std::optional<double> timeout) {
                  Unlocked unlocked;

@@ -3,6 +3,7 @@
 
 #include <nanobind/ndarray.h>
 
+#include "bindings/mask.h"
 #include "sample/sampler.h"
 
 namespace muser::bindings {
@@ -24,8 +25,13 @@ void init_sample(nb::module_ &m) {
             nb::arg("min_p") = 0.0, nb::arg("seed") = 0)
         // Holds the GIL: it takes microseconds, and a sampler must not be used by two threads at once.
         .def(
-            "sample", [](Sampler &self, LogitsRow logits) { return self.sample({logits.data(), logits.size()}); },
-            nb::arg("logits"), "The next token for float32 logits [vocab]. One draw, or none at temperature 0.");
+            "sample",
+            [](Sampler &self, LogitsRow logits, std::optional<TokenMask> mask) {
+                return self.sample({logits.data(), logits.size()}, words_of(mask));
+            },
+            nb::arg("logits"), nb::arg("mask") = nb::none(),
+            "The next token for float32 logits [vocab]. One draw, or none at temperature 0. mask: None, or uint32 "
+            "[ceil(vocab / 32)], in which bit i % 32 of word i / 32 allows token i.");
 }
 
 } // namespace muser::bindings

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "core/error.h"
@@ -90,8 +89,25 @@ Sampler::Sampler(const SamplerParams &params) : params_((check(params), params))
             static_cast<float>(std::min(1.0 / params.temperature, double(std::numeric_limits<float>::max())));
 }
 
-int32_t Sampler::sample(std::span<const float> logits) {
+int32_t Sampler::sample(std::span<const float> logits, AllowedTokens mask) {
     const float best = summarize(logits);
+    if (best == -kInfinity)
+        throw bad_logits("every logit is -inf: there is no token to choose", "-inf");
+    if (!mask)
+        return choose(logits, best);
+    if (mask->size() != (logits.size() + 31) / 32)
+        throw parameter_error("mask", "must have " + std::to_string((logits.size() + 31) / 32) + " words of 32 tokens",
+                              static_cast<int64_t>(mask->size()));
+    masked_.resize(logits.size());
+    for (size_t i = 0; i < logits.size(); ++i)
+        masked_[i] = ((*mask)[i / 32] >> (i % 32) & 1) != 0 ? logits[i] : -kInfinity;
+    const float best_allowed = summarize(masked_);
+    if (best_allowed == -kInfinity)
+        throw Error(ErrorCode::logits, "every token that the mask allows has a logit of -inf");
+    return choose(masked_, best_allowed);
+}
+
+int32_t Sampler::choose(std::span<const float> logits, float best) {
     if (params_.temperature == 0)
         return first_maximum(logits, best);
     if (best == kInfinity)
@@ -118,8 +134,6 @@ float Sampler::summarize(std::span<const float> logits) {
         block_best_[b] = x;
         best = std::max(best, x);
     }
-    if (best == -kInfinity)
-        throw bad_logits("every logit is -inf: there is no token to choose", "-inf");
     return best;
 }
 

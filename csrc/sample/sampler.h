@@ -12,10 +12,12 @@
 //   min_p    logit >= best + log(min_p), the sum rounded to float32
 //   draw     one 53-bit number u of the stream a token; r = floor(u * total / 2^53); the token is the first,
 //            by ascending id, at which the running sum of weights (at T = temperature) exceeds r
+//   mask     tokens that it does not allow count as -inf before all else; a NaN under it is still refused
 //   +inf     a +inf logit is certain: the row counts as 0 where it is +inf and as -inf elsewhere
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,13 +33,17 @@ struct SamplerParams {
     uint64_t seed = 0;
 };
 
+using AllowedTokens = std::optional<std::span<const uint32_t>>;
+
 class Sampler {
   public:
     explicit Sampler(const SamplerParams &params); // throws Error{parameter}
 
     // Throws Error{parameter "logits"} for an empty row, a NaN (field "index"), or a row that is all -inf;
     // the stream has not moved then. Exactly one draw a token, or none at temperature 0.
-    int32_t sample(std::span<const float> logits);
+    // mask: nothing, or one bit a token, set where the token is allowed; token i is bit i % 32 of word i / 32.
+    // Error{parameter "mask"} unless it has ceil(vocab / 32) words; Error{logits} if no allowed token is above -inf.
+    int32_t sample(std::span<const float> logits, AllowedTokens mask = {});
 
     const SamplerParams &params() const noexcept { return params_; }
 
@@ -49,6 +55,7 @@ class Sampler {
     };
     static bool better(const Candidate &a, const Candidate &b);
 
+    int32_t choose(std::span<const float> logits, float best);
     float summarize(std::span<const float> logits);
     int32_t first_maximum(std::span<const float> logits, float best) const;
     int32_t sample_all(std::span<const float> logits, float best);
@@ -68,6 +75,7 @@ class Sampler {
     float inverse_temperature_ = 1.0f;
     RandomStream distribution_; // stream 0 of the seed; later features get streams of their own
     // Scratch, kept between tokens so that sampling allocates nothing.
+    std::vector<float> masked_;            // the row with -inf for what the mask forbids
     std::vector<float> block_best_;        // the best logit of each block
     std::vector<uint64_t> block_weight_;   // the sum of each block's weights
     std::vector<uint32_t> weights_;        // one a token

@@ -75,9 +75,10 @@ class ParameterError(MuserError, ValueError):
 
 
 class LogitsError(MuserError):
-    """The model computed logits that cannot be sampled: a NaN at ``index``, or -inf everywhere (``index`` is None).
+    """There is no token to sample: only the generation that met this fails.
 
-    The file at ``path`` is damaged. Only the generation that met them fails.
+    The model computed a NaN at ``index``, or -inf everywhere (``index`` is None): the file at ``path`` is damaged.
+    Or every token that a mask allows has -inf (``path`` is None).
     """
 
     path: str | None = None
