@@ -3,6 +3,8 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <tuple>
+
 #include "device/cpu/matmul/activations.h"
 #include "matmul_cases.h"
 
@@ -88,6 +90,27 @@ TEST_CASE("all levels give the portable level's bits, for any number of rows") {
                     CHECK(same_bits(product(rows, n, b, true), expected));
                 }
             }
+        }
+}
+
+// Tall: few rows read a matrix along several lines at once. Wide: fewer rows than usual pass over a panel together.
+TEST_CASE("all levels give the portable level's bits, for tall and for wide matrices") {
+    std::mt19937 rng(8);
+    for (const BlockType type : kTypes)
+        for (const auto &[height, cols, counts] :
+             {std::tuple{uint64_t{813}, uint64_t{768}, std::vector{1, 2, 3, 4}}, {uint64_t{19}, uint64_t{14336}, {61}}}) {
+            const Matrix m = random_matrix(type, height, cols, rng);
+            Product oracle(m, Level::portable);
+            const std::vector<float> rows = random_rows(counts.back(), cols, rng);
+            const std::vector<float> expected = oracle(rows, counts.back());
+            for (const Level level : available_levels())
+                for (const int n : counts) {
+                    CAPTURE(gguf::traits(type).name);
+                    CAPTURE(level_name(level));
+                    CAPTURE(n);
+                    const std::vector<float> out = Product(m, level)(rows, n);
+                    CHECK(same_bits(out.data(), expected.data(), n * height));
+                }
         }
 }
 

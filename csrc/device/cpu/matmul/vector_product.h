@@ -100,12 +100,12 @@ MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const
     }
 }
 
-// For one or two rows, memory is the limit, and a core reads faster along a few lines than along one: the
-// range of tiles is cut into parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not
-// pay, nor more than two of the large units of the 256-value types.
+// Memory is the limit, and a core reads faster along a few lines than along one: the range of tiles is cut into
+// parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not pay, nor more than two of the
+// large units of the 256-value types, nor more than two where three or four rows have their accumulators.
 template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
     using Source = PackedSource<V, type>;
-    constexpr int most = R > 2 ? 1 : Source::unit_blocks == 2 ? 4 : 2;
+    constexpr int most = R > 2 || Source::unit_blocks == 8 ? 2 : 4;
     const uint64_t count = call.last - call.first, tile_bytes = call.matrix.tile_bytes;
     const uint64_t worth = count * tile_bytes / kStreamBytes;
     const int parts = worth >= most ? most : worth > 1 ? static_cast<int>(worth) : 1;
@@ -177,7 +177,7 @@ void unpack_panel(const std::byte *tile, int first, int count, const std::byte *
 }
 
 inline constexpr int kRowBatch = 128; // most rows whose accumulators of one tile are kept beside the panel
-inline constexpr size_t kBatchBytes = 256 * 1024; // of activations that should stay in second-level cache
+inline constexpr size_t kBatchBytes = 1024 * 1024; // of activations that should stay in second-level cache
 
 // Rows that pass over a panel together: a multiple of `step`.
 MUSER_INLINE int batch_rows(const RowLayout &layout, int step, int most) {
