@@ -67,6 +67,7 @@ class FakeEngine:
     random letters). ``fail(operation, slot, tokens)`` may raise, before anything is installed. ``spoil(logits,
     tokens)`` may change a row of logits before it is kept."""
 
+    width = 3
     architecture = "fake"
     device_name = "fake"
     device_description = "no device"
@@ -138,6 +139,28 @@ class FakeEngine:
     def step(self, slot, token, sampler, timeout) -> int:
         self.decode(slot, token, timeout)
         return self.sample(slot, sampler)
+
+    def logprobs(self, slot, token, top):
+        return _scores(self._state(slot).logits, token, top)
+
+    def prefill_scored(self, slot, tokens, top, timeout):
+        scores = []
+        for index in range(len(tokens)):
+            self.prefill(slot, tokens[index : index + 1], timeout)
+            if index + 1 < len(tokens):
+                scores.append(self.logprobs(slot, int(tokens[index + 1]), top))
+        return scores
+
+    def embed(self, slot, tokens, pooling, timeout):
+        self.prefill(slot, tokens, timeout)
+        rows = np.array([[t, t * t % 7, 1] for t in tokens.tolist()], np.float32)
+        return {"mean": rows.mean(0), "last": rows[-1], "cls": rows[0]}[pooling]
+
+    def fork(self, source, into, timeout) -> None:
+        with self._use(source) as state, self._use(into) as copy:
+            self._work("fork", into, copy, None)
+            copy.tokens, copy.logits = list(state.tokens), state.logits
+        self.log.append(("fork", source, into))
 
     def logits(self, slot):
         return self._state(slot).logits
@@ -227,6 +250,13 @@ class FakeEngine:
             self.spoil(logits, tokens)
         logits.flags.writeable = False
         return logits
+
+
+def _scores(logits: np.ndarray, token: int, top: int):
+    with np.errstate(divide="ignore"):
+        logprobs = np.log(np.exp(logits.astype(np.float64)) / np.exp(logits.astype(np.float64)).sum())
+    best = np.argsort(-logprobs, kind="stable")[:top]
+    return float(logprobs[token]), tuple((int(t), float(logprobs[t])) for t in best)
 
 
 class _Use:

@@ -22,12 +22,16 @@ BAD = [
     *(("max_tokens", v) for v in (-1, 2**31, 1.0, "7", True)),
     *(("stop_token_ids", v) for v in (5, "5", b"5", None, [-1], [1.5], [True], ["a"])),
     *(("ignore_eos", v) for v in (1, 0, None, "yes")),
+    *(("stop", v) for v in (5, b"x", None, "", ["a", ""], ["a", 5], [b"x"])),
+    *((name, v) for name in ("include_stop", "logprobs", "echo") for v in (1, 0, None, "yes")),
+    *(("min_tokens", v) for v in (-1, 1.0, None, True)),
+    *(("top_logprobs", v) for v in (-1, 21, 1.0, None, True)),
 ]
 
 
 @pytest.mark.parametrize(("name", "value"), BAD, ids=lambda v: repr(v)[:20])
 def test_bad_values_are_named(name, value):
-    with pytest.raises(ParameterError, match=rf"^{name}(\[0\])? must be") as caught:
+    with pytest.raises(ParameterError, match=rf"^{name}(\[\d\])? must be") as caught:
         SamplingParams(**{name: value})
     assert caught.value.parameter == name
     assert isinstance(caught.value, ValueError)
@@ -41,6 +45,7 @@ GOOD = [
     ("max_tokens", 0, 0), ("max_tokens", None, None), ("max_tokens", np.int64(9), 9),
     ("stop_token_ids", [3, np.int32(4)], (3, 4)), ("stop_token_ids", np.array([1, 2]), (1, 2)), ("stop_token_ids", {7}, (7,)),
     ("stop_token_ids", (), ()), ("ignore_eos", np.bool_(True), True),
+    ("stop", "ab", ("ab",)), ("stop", ["a", "b", "a"], ("a", "b")), ("stop", iter("xy"), ("x", "y")), ("min_tokens", np.int8(3), 3),
 ]  # fmt: skip
 
 

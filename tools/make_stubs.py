@@ -22,6 +22,7 @@ def make_stub() -> str:
     text = re.sub(r"^from muser\._muser import testing.*\n", "", text, flags=re.M)  # not for users
     # The bindings return plain containers; what is in them is documented in the Python classes.
     text = re.sub(r"\blist(?=[:,)\]]| =)", "list[Any]", text)
+    text = re.sub(r"\btuple(?=[:,)\]]| =)", "tuple[Any, ...]", text)
     text = re.sub(r"\bdict(?=[:,)\]]| =)", "dict[str, Any]", text)
     return "from typing import Any\n" + text
 

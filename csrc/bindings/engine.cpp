@@ -5,12 +5,15 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings/bindings.h"
 #include "bindings/gguf_file.h"
 #include "bindings/mask.h"
 #include "bindings/path.h"
 #include "bindings/unlocked.h"
 #include "device/cpu/cpu_device.h"
+#include "sample/logprobs.h"
 #include "sample/sampler.h"
 #include "session/engine.h"
 
@@ -136,9 +139,9 @@ bool blames(const Error &error, std::string_view parameter) {
 }
 
 // Logits that the model computed are not an argument of the caller: what cannot be sampled is the model's error.
-int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampler &sampler, AllowedTokens mask = {}) {
+template <class F> auto of_the_model(const Engine &engine, const F &call) {
     try {
-        return sampler.sample(logits, mask);
+        return call();
     } catch (const Error &error) {
         if (!blames(error, "logits"))
             throw;
@@ -153,14 +156,71 @@ int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampl
     }
 }
 
-int32_t sample(Engine &engine, int slot, Sampler &sampler, std::optional<TokenMask> mask) {
-    const auto words = words_of(mask);
-    Unlocked unlocked;
+int32_t sample_row(const Engine &engine, const std::vector<float> &logits, Sampler &sampler, AllowedTokens mask = {}) {
+    return of_the_model(engine, [&] { return sampler.sample(logits, mask); });
+}
+
+Logits retained(Engine &engine, int slot) {
     Logits logits = engine.logits(slot);
     if (!logits)
         throw Error(ErrorCode::parameter, "slot " + std::to_string(slot) + " has no logits: prefill or decode first",
                     {{"parameter", "slot"}, {"value", int64_t{slot}}});
-    return sample_row(engine, *logits, sampler, words);
+    return logits;
+}
+
+nb::tuple scores_tuple(const RowLogprobs &row) {
+    nb::list top;
+    for (const TokenLogprob &entry : row.top)
+        top.append(nb::make_tuple(entry.token, entry.logprob));
+    return nb::make_tuple(row.chosen, nb::tuple(top));
+}
+
+nb::tuple logprobs(Engine &engine, int slot, int32_t token, int top) {
+    RowLogprobs row;
+    {
+        Unlocked unlocked;
+        row = of_the_model(engine, [&] { return row_logprobs(*retained(engine, slot), token, top); });
+    }
+    return scores_tuple(row);
+}
+
+nb::list prefill_scored(Engine &engine, int slot, TokenArray tokens, int top, std::optional<double> timeout) {
+    std::vector<RowLogprobs> rows;
+    {
+        Unlocked unlocked;
+        rows = of_the_model(engine, [&] { return engine.prefill_scored(slot, {tokens.data(), tokens.size()}, top, make_wait(timeout)); });
+    }
+    nb::list scored;
+    for (const RowLogprobs &row : rows)
+        scored.append(scores_tuple(row));
+    return scored;
+}
+
+Pooling parse_pooling(const std::string &name) {
+    if (name == "mean")
+        return Pooling::mean;
+    if (name == "last")
+        return Pooling::last;
+    if (name == "cls")
+        return Pooling::cls;
+    throw Error(ErrorCode::parameter, "pooling must be \"mean\", \"last\" or \"cls\", not \"" + name + "\"",
+                {{"parameter", "pooling"}, {"value", name}});
+}
+
+nb::object embed(Engine &engine, int slot, TokenArray tokens, const std::string &pooling, std::optional<double> timeout) {
+    std::shared_ptr<const std::vector<float>> vector;
+    {
+        const Pooling how = parse_pooling(pooling);
+        Unlocked unlocked;
+        vector = std::make_shared<const std::vector<float>>(engine.embed(slot, {tokens.data(), tokens.size()}, how, make_wait(timeout)));
+    }
+    return owning_array(vector->data(), vector->size(), vector);
+}
+
+int32_t sample(Engine &engine, int slot, Sampler &sampler, std::optional<TokenMask> mask) {
+    const auto words = words_of(mask);
+    Unlocked unlocked;
+    return sample_row(engine, *retained(engine, slot), sampler, words);
 }
 
 void decode_group(Engine &engine, const std::vector<int> &slots, const std::vector<int32_t> &tokens, std::optional<double> timeout) {
@@ -184,6 +244,7 @@ void init_engine(nb::module_ &m) {
         .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })
         .def_prop_ro("model_context", [](const Engine &e) { return e.hparams().context; })
         .def_prop_ro("vocab", [](const Engine &e) { return e.hparams().vocab; })
+        .def_prop_ro("width", [](const Engine &e) { return e.hparams().d_model; })
         .def_prop_ro("slots", &Engine::slots)
         .def_prop_ro("device_name", [](const Engine &e) { return e.device_info().name; })
         .def_prop_ro("device_description", [](const Engine &e) { return e.device_info().description; })
@@ -200,6 +261,14 @@ void init_engine(nb::module_ &m) {
                  e.decode(slot, token, make_wait(timeout));
              },
              "slot"_a, "token"_a, "timeout"_a.none())
+        .def("prefill_scored", &prefill_scored, "slot"_a, "tokens"_a, "top"_a, "timeout"_a.none())
+        .def("embed", &embed, "slot"_a, "tokens"_a, "pooling"_a, "timeout"_a.none())
+        .def("fork",
+             [](Engine &e, int from, int to, std::optional<double> timeout) {
+                 Unlocked unlocked;
+                 e.fork(from, to, make_wait(timeout));
+             },
+             "source"_a, "into"_a, "timeout"_a.none())
         .def("decode_group", &decode_group, "slots"_a, "tokens"_a, "timeout"_a.none())
         .def("sample", &sample, "slot"_a, "sampler"_a, "mask"_a = nb::none())
         .def("step",
@@ -209,6 +278,7 @@ void init_engine(nb::module_ &m) {
                  return sample_row(e, *e.logits(slot), sampler);
              },
              "slot"_a, "token"_a, "sampler"_a, "timeout"_a.none())
+        .def("logprobs", &logprobs, "slot"_a, "token"_a, "top"_a)
         .def("logits", &logits_array, "slot"_a)
         .def("tokens", &tokens_array, "slot"_a)
         .def("position", &Engine::position, "slot"_a)

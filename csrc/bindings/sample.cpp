@@ -2,6 +2,7 @@
 #include "bindings/bindings.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/mask.h"
 #include "sample/sampler.h"
@@ -23,6 +24,7 @@ void init_sample(nb::module_ &m) {
             },
             nb::kw_only(), nb::arg("temperature") = 1.0, nb::arg("top_k") = 0, nb::arg("top_p") = 1.0,
             nb::arg("min_p") = 0.0, nb::arg("seed") = 0)
+        .def("suppress", &Sampler::suppress, nb::arg("tokens"), "These ids count as -inf from now on; empty: none.")
         // Holds the GIL: it takes microseconds, and a sampler must not be used by two threads at once.
         .def(
             "sample",

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/mapped_file.h"
 #include "core/wait.h"
 #include "gguf/block_type.h"
@@ -65,6 +66,12 @@ struct PlaneSpec {
 class KvStore {
   public:
     virtual ~KvStore() = default;
+    // The first `written` rows of every plane (of a shorter one: all) become those of a store of the same device and
+    // specs. For sessions at rest: no pass uses either store meanwhile.
+    virtual void copy(const KvStore &from, uint32_t written) {
+        static_cast<void>(from), static_cast<void>(written);
+        throw Error(ErrorCode::unsupported_device, "this device cannot copy a session");
+    }
 };
 
 struct Row {

@@ -25,6 +25,7 @@ class RewindLimit {
 
     void wrote(uint32_t end) { high_water_ = end > high_water_ ? end : high_water_; }
     void reset() { high_water_ = 0; }
+    uint32_t high_water() const { return high_water_; }
     // The lowest position from which decoding gives the same bits as if the later rows had never been.
     uint32_t lowest() const;
 

@@ -89,7 +89,17 @@ Sampler::Sampler(const SamplerParams &params) : params_((check(params), params))
             static_cast<float>(std::min(1.0 / params.temperature, double(std::numeric_limits<float>::max())));
 }
 
+std::span<const float> Sampler::without_suppressed(std::span<const float> logits) {
+    unsuppressed_.assign(logits.begin(), logits.end());
+    for (const int32_t token : suppressed_)
+        if (static_cast<size_t>(token) < logits.size() && !std::isnan(logits[static_cast<size_t>(token)]))
+            unsuppressed_[static_cast<size_t>(token)] = -kInfinity;
+    return unsuppressed_;
+}
+
 int32_t Sampler::sample(std::span<const float> logits, AllowedTokens mask) {
+    if (!suppressed_.empty())
+        logits = without_suppressed(logits);
     const float best = summarize(logits);
     if (best == -kInfinity)
         throw bad_logits("every logit is -inf: there is no token to choose", "-inf");

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sample/random_stream.h"
@@ -45,6 +46,9 @@ class Sampler {
     // Error{parameter "mask"} unless it has ceil(vocab / 32) words; Error{logits} if no allowed token is above -inf.
     int32_t sample(std::span<const float> logits, AllowedTokens mask = {});
 
+    // These tokens count as -inf from now on, as the end tokens do before min_tokens; empty: none.
+    void suppress(std::vector<int32_t> tokens) { suppressed_ = std::move(tokens); }
+
     const SamplerParams &params() const noexcept { return params_; }
 
   private:
@@ -56,6 +60,7 @@ class Sampler {
     static bool better(const Candidate &a, const Candidate &b);
 
     int32_t choose(std::span<const float> logits, float best);
+    std::span<const float> without_suppressed(std::span<const float> logits);
     float summarize(std::span<const float> logits);
     int32_t first_maximum(std::span<const float> logits, float best) const;
     int32_t sample_all(std::span<const float> logits, float best);
@@ -74,8 +79,10 @@ class Sampler {
     SamplerParams params_;
     float inverse_temperature_ = 1.0f;
     RandomStream distribution_; // stream 0 of the seed; later features get streams of their own
+    std::vector<int32_t> suppressed_;
     // Scratch, kept between tokens so that sampling allocates nothing.
     std::vector<float> masked_;            // the row with -inf for what the mask forbids
+    std::vector<float> unsuppressed_;      // the copy of a row that has suppressed tokens
     std::vector<float> block_best_;        // the best logit of each block
     std::vector<uint64_t> block_weight_;   // the sum of each block's weights
     std::vector<uint32_t> weights_;        // one a token

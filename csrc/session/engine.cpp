@@ -37,20 +37,40 @@ void Engine::prefill(int slot, std::span<const int32_t> tokens, const Wait &wait
     auto state = enter();
     Session &session = state->session(slot);
     Session::Use use(session);
-    if (tokens.empty())
-        throw Error(ErrorCode::parameter, "tokens must not be empty", {{"parameter", "tokens"}, {"value", "[]"}});
-    for (int32_t token : tokens)
-        state->check_token(token);
-    state->check_room(session, tokens.size());
-    state->batcher.leave(slot);
+    state->prefill(session, tokens, wait);
+}
 
-    Wait chunk_wait = wait;
-    chunk_wait.cancelled = &session.cancelled();
-    while (!tokens.empty()) {
-        chunk_wait.check();
-        const size_t n = state->run_chunk(session, tokens, chunk_wait);
-        tokens = tokens.subspan(n);
-    }
+std::vector<RowLogprobs> Engine::prefill_scored(int slot, std::span<const int32_t> tokens, int top, const Wait &wait) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    std::vector<RowLogprobs> scored;
+    state->prefill(session, tokens, wait, State::Harvest::every_logits, [&](const State::Chunk &chunk) {
+        for (const Logits &logits : chunk.logits)
+            if (scored.size() + 1 < tokens.size())
+                scored.push_back(row_logprobs(*logits, tokens[scored.size() + 1], top));
+    });
+    return scored;
+}
+
+std::vector<float> Engine::embed(int slot, std::span<const int32_t> tokens, Pooling pooling, const Wait &wait) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    HiddenPool pool(pooling, state->output_norm, state->hparams.norm_eps);
+    state->prefill(session, tokens, wait, State::Harvest::residuals, [&](const State::Chunk &chunk) { pool.add(chunk.residuals); });
+    return pool.result();
+}
+
+void Engine::fork(int from, int to, const Wait &wait) {
+    auto state = enter();
+    Session &source = state->session(from), &copy = state->session(to);
+    Session::Use use_source(source), use_copy(copy); // the same one twice: Error{busy}
+    state->batcher.leave(to);
+    Wait turn_wait = wait;
+    turn_wait.cancelled = &copy.cancelled();
+    auto permit = state->scheduler.acquire(Work::prefill, copy.id(), turn_wait); // the planes may be the device's memory
+    copy.copy(source);
 }
 
 void Engine::decode(int slot, int32_t token, const Wait &wait) {

@@ -13,8 +13,10 @@
 #include "core/wait.h"
 #include "device/device.h"
 #include "gguf/file.h"
+#include "sample/logprobs.h"
 #include "sched/batcher.h"
 #include "sched/scheduler.h"
+#include "session/hidden_pool.h"
 #include "session/memory_plan.h"
 #include "session/session.h"
 
@@ -51,6 +53,12 @@ class Engine {
     // Appends tokens to the session, chunk by chunk. A chunk that succeeded stays (position says how far); a
     // chunk that failed leaves no trace. On success the session's logits are those of the last token.
     void prefill(int slot, std::span<const int32_t> tokens, const Wait &wait);
+    // The same in chunks of kMaxLogitRows rows: the log-probability of each token but the first, given those before.
+    std::vector<RowLogprobs> prefill_scored(int slot, std::span<const int32_t> tokens, int top, const Wait &wait);
+    // The same, and the pooled hidden states of these rows after the final norm: [d_model].
+    std::vector<float> embed(int slot, std::span<const int32_t> tokens, Pooling pooling, const Wait &wait);
+    // Session `to` becomes an equal of `from`: tokens, keys, values, logits. Both go on by themselves.
+    void fork(int from, int to, const Wait &wait);
     // One token through the rendezvous: packed with whoever is ready.
     void decode(int slot, int32_t token, const Wait &wait);
     // Explicit packing: 1 to kMaxGroup rows of different slots in one pass, all or none.

@@ -1,7 +1,9 @@
 #include "session/engine_state.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "gguf/dequant.h"
 #include "kv/planes.h"
 
 namespace muser {
@@ -21,6 +23,12 @@ class Stopwatch {
     Clock::time_point start_ = Clock::now();
 };
 
+std::vector<float> values_of(const TensorView &tensor) {
+    std::vector<float> values(tensor.rows * tensor.cols);
+    gguf::dequantize(tensor.type, tensor.data.data(), values.data(), values.size());
+    return values;
+}
+
 bool keeps_file(const WeightTable &table, const Device &device) {
     return std::ranges::any_of(table.sources, [&](const WeightSource &source) { return device.keeps_file(source.view.type, source.use); });
 }
@@ -33,8 +41,9 @@ Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr
       device(std::move(dev)), scheduler(options.prefill_patience),
       batcher([this](std::span<const DecodeBatcher::Row> rows) { return run_batch(rows); }) {
     weights = std::make_unique<Weights>(table, *device);
+    output_norm = values_of(table.sources[static_cast<size_t>(table.output_norm)].view);
     table.sources.clear();
-    device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, 0));
+    device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, kMaxTaps));
     const std::vector<PlaneSpec> planes = plane_specs(h, plan.context, options.kv_type);
     for (int slot = 0; slot < plan.slots; ++slot)
         sessions.push_back(std::make_unique<Session>(slot, device->make_kv(planes), RewindLimit(h, planes)));
@@ -60,25 +69,54 @@ void Engine::State::check_room(const Session &session, size_t n) const {
                     {{"position", int64_t{position}}, {"capacity", int64_t{plan.context}}});
 }
 
-size_t Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait) {
+void Engine::State::prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait, Harvest harvest,
+                            const std::function<void(const Chunk &)> &each) {
+    if (tokens.empty())
+        throw Error(ErrorCode::parameter, "tokens must not be empty", {{"parameter", "tokens"}, {"value", "[]"}});
+    for (int32_t token : tokens)
+        check_token(token);
+    check_room(session, tokens.size());
+    batcher.leave(session.id());
+
+    Wait chunk_wait = wait;
+    chunk_wait.cancelled = &session.cancelled();
+    while (!tokens.empty()) {
+        chunk_wait.check();
+        const Chunk chunk = run_chunk(session, tokens, chunk_wait, harvest);
+        if (each)
+            each(chunk);
+        tokens = tokens.subspan(chunk.tokens.size());
+    }
+}
+
+Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest) {
     auto permit = scheduler.acquire(Work::prefill, session.id(), wait);
     const bool somebody_decodes = batcher.expected() > 0 || scheduler.decode_waiting();
-    const auto most = static_cast<size_t>(chunk_rule.rows(somebody_decodes));
-    const std::span<const int32_t> tokens = left.first(std::min(left.size(), most));
-    const bool want_logits = tokens.size() == left.size();
+    auto most = static_cast<size_t>(chunk_rule.rows(somebody_decodes));
+    if (harvest == Harvest::every_logits)
+        most = std::min<size_t>(most, kMaxLogitRows);
+    Chunk chunk{left.first(std::min(left.size(), most)), {}, {}};
+    const std::span<const int32_t> tokens = chunk.tokens;
     Stopwatch watch(prefill_ns);
     const auto start = Clock::now();
     const auto position = static_cast<int32_t>(session.position());
     std::vector<Row> rows(tokens.size());
     for (size_t i = 0; i < tokens.size(); ++i)
         rows[i] = {&session.kv(), tokens[i], position + static_cast<int32_t>(i)};
-    const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
+    std::vector<int32_t> logit_rows(harvest == Harvest::every_logits ? tokens.size() : size_t{tokens.size() == left.size()});
+    std::iota(logit_rows.begin(), logit_rows.end(), static_cast<int32_t>(tokens.size() - logit_rows.size()));
+    const uint32_t last_residual = hparams.n_layers;
     session.will_write(static_cast<uint32_t>(tokens.size()));
-    forward_or_latch(rows, {&last, want_logits ? size_t{1} : size_t{0}});
-    chunk_rule.measured(static_cast<int>(tokens.size()), Clock::now() - start);
-    session.install(tokens, want_logits ? copy_logits(0) : nullptr);
+    forward_or_latch({rows, logit_rows, {&last_residual, harvest == Harvest::residuals ? size_t{1} : size_t{0}}});
+    if (harvest == Harvest::last_logits) // others take longer than a prompt's
+        chunk_rule.measured(static_cast<int>(tokens.size()), Clock::now() - start);
+    for (size_t i = 0; i < logit_rows.size(); ++i)
+        chunk.logits.push_back(copy_logits(i));
+    if (harvest == Harvest::residuals)
+        chunk.residuals.assign(device->taps(0).begin(), device->taps(0).end());
+    session.install(tokens, chunk.logits.empty() ? nullptr : chunk.logits.back());
     prefill_tokens += tokens.size();
-    return tokens.size();
+    return chunk;
 }
 
 void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> members, const Wait &wait) {
@@ -96,7 +134,7 @@ void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> mem
         logit_rows[i] = static_cast<int32_t>(i);
         session->will_write(1);
     }
-    forward_or_latch(std::span(rows).first(n), std::span(logit_rows).first(n));
+    forward_or_latch({std::span(rows).first(n), std::span(logit_rows).first(n), {}});
     // All copies before any install: running out of memory here must not leave half a group installed.
     std::array<Logits, kMaxGroup> logits;
     for (size_t i = 0; i < n; ++i)
@@ -118,10 +156,10 @@ std::array<std::exception_ptr, kMaxGroup> Engine::State::run_batch(std::span<con
     return {};
 }
 
-void Engine::State::forward_or_latch(std::span<const Row> rows, std::span<const int32_t> logit_rows) {
+void Engine::State::forward_or_latch(const ForwardRequest &request) {
     std::string cause;
     try {
-        forward(*device, hparams, table, *weights, {rows, logit_rows, {}}, Clock::now() + kPassLimit);
+        forward(*device, hparams, table, *weights, request, Clock::now() + kPassLimit);
         return;
     } catch (const std::exception &error) {
         cause = error.what();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <vector>
 
 #include "model/graph.h"
@@ -19,9 +20,17 @@ struct Engine::State {
     // Throws Error{context_full} when n more rows do not fit.
     void check_room(const Session &session, size_t n) const;
 
-    // The next chunk of the tokens that are left, cut once it is this session's turn: how many may run depends on
-    // who decodes then. Returns its rows; the last chunk computes the logits of its last row.
-    size_t run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait);
+    // What a chunk brings back beside its keys and values: the logits of the prompt's last row, those of every row
+    // (kMaxLogitRows a chunk), or every row's residual after the last layer.
+    enum class Harvest { last_logits, every_logits, residuals };
+    struct Chunk {
+        std::span<const int32_t> tokens;
+        std::vector<Logits> logits;    // of the last rows, as many as were asked for
+        std::vector<float> residuals; // [rows, d_model]
+    };
+    // Appends tokens chunk by chunk; `each` sees every chunk after it was installed and outside the accelerator.
+    void prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait, Harvest harvest = Harvest::last_logits,
+                 const std::function<void(const Chunk &)> &each = {});
     // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
     void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
 
@@ -31,6 +40,7 @@ struct Engine::State {
     const std::shared_ptr<const gguf::Model> mapping; // null when the device keeps nothing of the file
     std::unique_ptr<Device> device;
     std::unique_ptr<Weights> weights;
+    std::vector<float> output_norm; // the head's norm once more, for embeddings: [d_model]
     std::vector<std::unique_ptr<Session>> sessions;
     AcceleratorScheduler scheduler;
     DecodeBatcher batcher;
@@ -40,8 +50,11 @@ struct Engine::State {
   private:
     ChunkRule chunk_rule; // asked and told under the permit
 
+    // The next chunk of the tokens that are left, cut once it is this session's turn: how many may run depends on
+    // who decodes then.
+    Chunk run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest);
     // Runs the pass; whatever it throws leaves the device in an unknown state, so it latches.
-    void forward_or_latch(std::span<const Row> rows, std::span<const int32_t> logit_rows);
+    void forward_or_latch(const ForwardRequest &request);
     Logits copy_logits(size_t i) const;
     std::array<std::exception_ptr, kMaxGroup> run_batch(std::span<const DecodeBatcher::Row> rows);
 };

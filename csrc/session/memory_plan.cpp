@@ -28,7 +28,7 @@ MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &de
     }
     plan.plane_row_bytes = uint64_t{2} * h.n_kv_heads * h.head_dim * (type == KvType::f16 ? 2 : 4);
     plan.kv_per_slot = device.kv_bytes(planes);
-    plan.workspace = device.workspace_bytes(workspace_spec(h, std::min(context, kRingMargin), kMaxLogitRows, 0));
+    plan.workspace = device.workspace_bytes(workspace_spec(h, std::min(context, kRingMargin), kMaxLogitRows, kMaxTaps));
     plan.retained = uint64_t{h.vocab} * sizeof(float) * static_cast<uint64_t>(slots);
     plan.total = plan.weights + plan.kv_per_slot * static_cast<uint64_t>(slots) + plan.workspace + plan.retained;
     return plan;

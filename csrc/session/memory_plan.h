@@ -26,6 +26,7 @@ struct MemoryPlan {
 };
 
 inline constexpr uint32_t kMaxLogitRows = 16; // rows of one pass whose logits come back
+inline constexpr uint32_t kMaxTaps = 1;       // of one pass: the last residual, for embeddings
 
 // context empty: the most that fits, at most the model's own. Throws Error{parameter} for a context beyond
 // the model's, Error{out_of_memory} with both numbers when it does not fit.

@@ -56,6 +56,15 @@ void Session::reset() {
     limit_.reset();
 }
 
+void Session::copy(const Session &other) {
+    reset(); // so that a failed copy leaves an empty session
+    std::scoped_lock lock(mutex_, other.mutex_);
+    kv_->copy(*other.kv_, other.limit_.high_water());
+    tokens_ = other.tokens_;
+    logits_ = other.logits_;
+    limit_ = other.limit_;
+}
+
 Session::Use::Use(Session &session) : session_(session) {
     if (session_.in_use_.exchange(true, std::memory_order_acquire))
         throw Error(ErrorCode::busy, "session " + std::to_string(session.id()) + " is already driven by another caller");

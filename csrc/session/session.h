@@ -37,6 +37,8 @@ class Session {
     // Throws Error{parameter} above position() or below what the rings still hold.
     void rewind(int64_t to);
     void reset();
+    // Becomes an equal of the other one, which is at rest as this one is.
+    void copy(const Session &other);
 
     // At most one caller drives a session; a second one gets Error{busy}.
     class Use {

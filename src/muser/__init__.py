@@ -33,7 +33,7 @@ from muser.errors import (
 from muser.model import Model
 from muser.params import SamplingParams
 from muser.pool import SlotPool
-from muser.results import Chunk, Completion, Health, Timings, Usage
+from muser.results import Chunk, Completion, Health, Timings, TokenLogprob, Usage
 from muser.sampler import Sampler
 from muser.session import Permit, Session, decode_group
 from muser.stream import Stream
@@ -74,6 +74,7 @@ __all__ = [
     "SlotPool",
     "Stream",
     "Timings",
+    "TokenLogprob",
     "UnhealthyError",
     "UnsupportedDeviceError",
     "UnsupportedModelError",

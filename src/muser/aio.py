@@ -131,7 +131,7 @@ async def open_stream(
     """A stream that has its slot. Tokenizing happens in the executor, waiting happens in the event loop."""
     generation = await asyncio.get_running_loop().run_in_executor(executor, make_generation)
     generation.clock.start()
-    if generation.params.max_tokens == 0:
+    if not generation.needs_session:
         return Stream(generation, _no_session)
     return Stream(generation, await pool._lend_async(generation.ids, timeout))
 

@@ -5,22 +5,24 @@ every step is one native call without the GIL, in which its row meets the rows o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 from muser._core import Core, Prompt
+from muser._native import NativeEngine, Scores
 from muser._queue import Ticket
 from muser.errors import CancelledError, ParameterError
 from muser.params import SamplingParams
-from muser.results import Chunk, Completion, FinishReason, Timings, Usage
+from muser.results import Chunk, Completion, FinishReason, Timings, TokenLogprob, Usage
 from muser.sampler import Sampler
 from muser.session import Session
+from muser.transcript import Transcript
 
 
 class Generation:
     """The state of one generation, from validated prompt to result. The caller iterates :meth:`chunks` once.
 
     ``open_session`` waits for a slot when the first chunk is asked for. ``ticket`` is its place in that line,
-    if it waits in one: the way to end the wait from another thread.
+    if it waits in one: the way to end the wait from another thread. ``prompt_scores``, if they are known already.
     """
 
     def __init__(self, core: Core, prompt: Prompt, params: SamplingParams) -> None:
@@ -31,14 +33,24 @@ class Generation:
         self.clock = Clock()
         self.ticket: Ticket | None = None
         self.completion: Completion | None = None
+        self.prompt_scores: list[Scores] | None = None
         self._end_tokens = _end_tokens(core, params)
-        self._tokens: list[int] = []
-        self._text: list[str] = []
+        self._transcript = Transcript(core.tokenizer, params)
+        self._logprob: TokenLogprob | None = None  # of the token sampled last
         self._finish: FinishReason = "cancelled"
         self._end_token: int | None = None
         self._steps = 0
         self._session: Session | None = None
         self._cancelled = False
+
+    @property
+    def needs_session(self) -> bool:
+        """Nothing is computed for an empty completion, unless the prompt is to be scored."""
+        return self.params.max_tokens != 0 or self._scores_prompt
+
+    @property
+    def _scores_prompt(self) -> bool:
+        return self.params.echo and self.params.logprobs
 
     def cancel(self) -> None:
         """From any thread: the wait, chunk or step in progress is the last one. Does not wait for it."""
@@ -49,77 +61,110 @@ class Generation:
         if session is not None:
             session._cancel_quietly()
 
-    def chunks(self, open_session: Callable[[], Session]) -> Generator[Chunk, None, None]:
-        """Chunks with text, then exactly one with a finish_reason, which arrives after the slot is free."""
-        from muser.text import Detokenizer  # with the tokenizers library behind it: not at import
-
-        text = Detokenizer(self.core.tokenizer, skip_special=True)
-        pending: list[int] = []
-        sampled = self._sampled(open_session)
+    def chunks(self, open_session: Callable[[], Session], *, release: bool = True) -> Generator[Chunk, None, None]:
+        """Chunks with text, then exactly one with a finish_reason, which arrives after the slot is free (unless
+        ``release`` is off). Rows that the session has already must be the beginning of the prompt."""
+        transcript = self._transcript
+        sampled = self._sampled(open_session, release)
         try:
             for token in sampled:
-                self._tokens.append(token)
-                pending.append(token)
-                piece = text.push(token)
-                if piece:
-                    self._text.append(piece)
-                    yield Chunk(text=piece, tokens=tuple(pending))
-                    pending.clear()
+                chunk = transcript.add(token, self._logprob)
+                if chunk is not None:
+                    yield chunk
+                if transcript.stop_string is not None:
+                    self._finish = "stop"
+                    break
         except CancelledError:
             self._finish = "cancelled"
         finally:
             sampled.close()
-        rest = text.flush()
-        self._text.append(rest)
+        last = transcript.end(self._finish)
         self.completion = self.result()
-        yield Chunk(text=rest, tokens=tuple(pending), finish_reason=self._finish)
+        yield last
 
-    def _sampled(self, open_session: Callable[[], Session]) -> Generator[int, None, None]:
+    def _sampled(self, open_session: Callable[[], Session], release: bool) -> Generator[int, None, None]:
         """The tokens, one by one; sets how it ended, and frees the slot before it returns."""
         self.clock.start()
-        if self.params.max_tokens == 0:
+        if not self.needs_session:
+            self._echo([])
             self._finish = "length"
             return
         room = self.core.context - int(self.ids.size)
         limit = room if self.params.max_tokens is None else min(room, self.params.max_tokens)
         session = self._session = open_session()
-        slot, sampler = session.slot, self.sampler._native
+        slot, sampler, tokens = session.slot, self.sampler._native, self._transcript.tokens
         try:
             if self._cancelled:
                 return
             self.clock.lap("queue")
+            suppressed = self.params.min_tokens > 0
+            if suppressed:
+                sampler.suppress(sorted(self._end_tokens))
             with session._drive as engine:
-                engine.prefill(slot, self.ids, None)
+                self._prefill(engine, slot)
+                if limit == 0:
+                    self._finish = "length"
+                    return
                 token = engine.sample(slot, sampler)
+                self._score(engine, slot, token)
             self.clock.lap("prefill")
             while token not in self._end_tokens:
                 yield token
                 if self._cancelled:
                     return
-                if len(self._tokens) == limit:
+                if len(tokens) == limit:
                     self._finish = "length"
                     return
+                if suppressed and len(tokens) >= self.params.min_tokens:
+                    suppressed = False
+                    sampler.suppress([])
                 with session._drive as engine:
                     token = engine.step(slot, token, sampler, None)
+                    self._score(engine, slot, token)
                 self._steps += 1
             self._end_token = token
             self._finish = "stop" if token in self.params.stop_token_ids else "eos"
+            if self.params.include_stop and self._finish == "stop":
+                yield token
         finally:
             try:
                 if "prefill" in self.clock.laps:
                     self.clock.lap("decode")
             finally:  # the slot comes back also when a signal handler raises in there
                 self._session = None
-                session._end()
+                if release:
+                    session._end()
+
+    def _prefill(self, engine: NativeEngine, slot: int) -> None:
+        if self._scores_prompt and self.prompt_scores is None:
+            self.prompt_scores = engine.prefill_scored(slot, self.ids, self.params.top_logprobs, None)
+        else:
+            rest = self.ids[engine.position(slot) :]
+            if rest.size:
+                engine.prefill(slot, rest, None)
+        self._echo(self.prompt_scores or [])
+
+    def _echo(self, scores: Sequence[Scores]) -> None:
+        if self.params.echo:
+            ids: list[int] = self.ids.tolist()
+            logprobs = [TokenLogprob(token=ids[0], logprob=None)]
+            logprobs += [TokenLogprob(token=token, logprob=own, top=top) for token, (own, top) in zip(ids[1:], scores)]
+            self._transcript.echo(ids, logprobs if self.params.logprobs else ())
+
+    def _score(self, engine: NativeEngine, slot: int, token: int) -> None:
+        if self.params.logprobs:
+            own, top = engine.logprobs(slot, token, self.params.top_logprobs)
+            self._logprob = TokenLogprob(token=token, logprob=own, top=top)
 
     def result(self) -> Completion:
         """What there is until now."""
-        prompt_tokens, completion_tokens = int(self.ids.size), len(self._tokens)
-        laps = self.clock.laps
+        said, laps = self._transcript, self.clock.laps
+        prompt_tokens, completion_tokens = int(self.ids.size), len(said.tokens)
         return Completion(
-            text="".join(self._text),
-            tokens=tuple(self._tokens),
+            text="".join(said.delivered),
+            tokens=said.prompt + tuple(said.tokens),
             finish_reason=self._finish,
+            stop_string=said.stop_string,
             end_token=self._end_token,
             context_full=prompt_tokens + completion_tokens >= self.core.context,
             seed=self.sampler.seed,
@@ -131,6 +176,7 @@ class Generation:
                 prompt_tokens=prompt_tokens,
                 decode_steps=self._steps,
             ),
+            logprobs=tuple(said.logprobs) if self.params.logprobs else None,
         )
 
 

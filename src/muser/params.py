@@ -13,6 +13,7 @@ from muser import _checks as checks
 from muser.errors import ParameterError
 
 MAX_SEED = 2**64 - 1
+MAX_TOP_LOGPROBS = 20
 _MAX_INT = 2**31 - 1
 
 
@@ -52,6 +53,28 @@ class SamplingParams:
     ignore_eos: bool = False
     """Treat the model's end tokens as ordinary tokens."""
 
+    stop: tuple[str, ...] = ()
+    """Strings that end the generation (finish_reason "stop") as soon as one is complete in its text, wherever its
+    characters' tokens begin and end. A str or any iterable of str, none of them empty. Control tokens have no
+    text; for them there is ``stop_token_ids``."""
+
+    include_stop: bool = False
+    """Keep what stopped it in the result: the stop string in the text, the id of ``stop_token_ids`` in the tokens."""
+
+    min_tokens: int = 0
+    """No end token, and no id of ``stop_token_ids``, is sampled among the first so many tokens, and ``stop`` is
+    looked for only in the text after them. At most ``max_tokens``."""
+
+    logprobs: bool = False
+    """Report the log-probability of every token of the result, in the model's own distribution: softmax of the raw
+    logits, before filters, penalties and temperature."""
+
+    top_logprobs: int = 0
+    """And those of the so many most likely tokens at its place, 0..20. Needs ``logprobs=True``."""
+
+    echo: bool = False
+    """The result begins with the prompt: text, tokens and, with ``logprobs``, their log-probabilities."""
+
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -66,6 +89,16 @@ class SamplingParams:
             put("max_tokens", checks.integer("max_tokens", self.max_tokens, 0, _MAX_INT, none=True))
         put("stop_token_ids", _token_ids(self.stop_token_ids))
         put("ignore_eos", checks.boolean("ignore_eos", self.ignore_eos))
+        put("stop", _stop_strings(self.stop))
+        put("include_stop", checks.boolean("include_stop", self.include_stop))
+        put("min_tokens", checks.integer("min_tokens", self.min_tokens, 0, _MAX_INT))
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise checks.refuse("min_tokens", f"must be at most max_tokens ({self.max_tokens})", self.min_tokens)
+        put("logprobs", checks.boolean("logprobs", self.logprobs))
+        put("top_logprobs", checks.integer("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS))
+        if self.top_logprobs and not self.logprobs:
+            raise checks.refuse("top_logprobs", "must be 0 without logprobs=True", self.top_logprobs)
+        put("echo", checks.boolean("echo", self.echo))
 
 
 class SamplingOverrides(TypedDict, total=False):
@@ -79,6 +112,12 @@ class SamplingOverrides(TypedDict, total=False):
     max_tokens: int | None
     stop_token_ids: Iterable[int]
     ignore_eos: bool
+    stop: str | Iterable[str]
+    include_stop: bool
+    min_tokens: int
+    logprobs: bool
+    top_logprobs: int
+    echo: bool
 
 
 def merged(params: SamplingParams | None, overrides: SamplingOverrides) -> SamplingParams:
@@ -88,6 +127,17 @@ def merged(params: SamplingParams | None, overrides: SamplingOverrides) -> Sampl
     if not isinstance(params, SamplingParams):
         raise checks.refuse("params", "must be a SamplingParams or None", params)
     return dataclasses.replace(params, **overrides) if overrides else params  # type: ignore[arg-type]
+
+
+def _stop_strings(value: object) -> tuple[str, ...]:
+    rule = "must be a str or an iterable of str"
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        raise checks.refuse("stop", rule, value)
+    strings = (value,) if isinstance(value, str) else tuple(value)
+    for index, string in enumerate(strings):
+        if not isinstance(string, str) or not string:
+            raise checks.refuse("stop", "must be a str that is not empty", string, None if isinstance(value, str) else index)
+    return tuple(dict.fromkeys(str(string) for string in strings))
 
 
 def _token_ids(value: object) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 FinishReason = Literal["stop", "length", "eos", "cancelled"]
-"""``stop``: a token of ``stop_token_ids``. ``eos``: an end token of the model. ``length``: ``max_tokens``, or the
+"""``stop``: a string of ``stop`` or a token of ``stop_token_ids``. ``eos``: an end token of the model. ``length``: ``max_tokens``, or the
 context is full (then ``Completion.context_full`` is True). ``cancelled``: the consumer or its owner ended it, or
 the reader of an AsyncStream took nothing for 5 seconds while 64 chunks waited for it."""
 
@@ -63,15 +63,32 @@ class Timings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenLogprob:
+    """One token and how likely it was, in the model's own distribution: softmax of the raw logits."""
+
+    token: int
+
+    logprob: float | None
+    """Natural logarithm of its probability, given everything before it. None for the first token of an echoed
+    prompt, before which there is nothing."""
+
+    top: tuple[tuple[int, float], ...] = ()
+    """The ``top_logprobs`` most likely tokens at its place, ``(id, logprob)``, most likely first and of equals the
+    lower id first. The token itself is among them only if it is that likely."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Completion:
     """A finished generation."""
 
     text: str
-    """The completion's text, without the prompt and without the token that ended it. Control tokens among
-    ``tokens`` are left out of it, as ``model.detokenize(tokens, skip_special=True)`` does."""
+    """The completion's text, after the prompt's with ``echo``. It ends before the stop string or token that ended
+    it (with ``include_stop`` after it). Control tokens among ``tokens`` are left out of it, as
+    ``model.detokenize(tokens, skip_special=True)`` does."""
 
     tokens: tuple[int, ...]
-    """The completion's token ids, without the one that ended it."""
+    """The completion's token ids, after the prompt's with ``echo``, without the id that ended it. Those that spelled
+    a stop string are among them."""
 
     finish_reason: FinishReason
 
@@ -87,19 +104,29 @@ class Completion:
     usage: Usage
     timings: Timings
 
+    stop_string: str | None = None
+    """The string of ``stop`` that ended it."""
+
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """With ``logprobs``: one for each of ``tokens``."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
     """A piece of a streamed completion. Texts and tokens of all chunks, joined, are those of the Completion."""
 
     text: str
-    """Whole characters only. A character that needs several tokens arrives with its last one."""
+    """Whole characters only: a character that needs several tokens arrives with its last one. Text that may become a
+    stop string arrives when it cannot any more. Empty at most in the last chunk."""
 
     tokens: tuple[int, ...]
     """The ids since the chunk before. May be empty in the last chunk."""
 
     finish_reason: FinishReason | None = None
     """Set in the last chunk, and only there."""
+
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """With ``logprobs``: one for each of ``tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from muser.params import SamplingOverrides, SamplingParams, merged
 class Sampler:
     """Turns logits into tokens by the rules of :class:`SamplingParams`; owns one random stream.
 
-    For one sequence and one thread at a time. ``max_tokens``, ``stop_token_ids`` and ``ignore_eos`` are not its
-    business. Same parameters, same seed and same logits: same tokens. ``params`` is the SamplingParams in use,
+    For one sequence and one thread at a time. Where a generation stops and what it reports
+    (from ``max_tokens`` on) is not its business. Same parameters, same seed and same logits: same tokens. ``params`` is the SamplingParams in use,
     ``seed`` the effective seed: the given one, or the one that was drawn.
     """
 

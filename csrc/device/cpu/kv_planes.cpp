@@ -1,6 +1,8 @@
 // Sizes and places the planes.
 #include "device/cpu/kv_planes.h"
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/error.h"
@@ -60,13 +62,23 @@ uint64_t KvPlanes::bytes(std::span<const PlaneSpec> planes) { return round_to_pa
 
 KvPlanes::KvPlanes(std::span<const PlaneSpec> planes) : buffer_(bytes(planes), PageBuffer::Pages::large_where_possible) {
     const Layout layout = lay_out(planes);
+    for (const auto &[n_blocks, group] : layout.groups)
+        sections_.push_back({group.start, n_blocks, group.block_bytes});
     for (size_t i = 0; i < planes.size(); ++i) {
         const PlaneSpec &spec = planes[i];
-        const Group &group = layout.groups.at(blocks(spec));
+        const auto &group = layout.groups.at(blocks(spec));
         views_.push_back({buffer_.data() + group.start + layout.offsets[i], group.block_bytes,
                           static_cast<uint32_t>(blocks(spec) * kBlockKeys), spec.n_kv_heads, spec.head_dim, value_width(spec),
                           spec.type});
     }
+}
+
+void KvPlanes::copy(const KvStore &from, uint32_t written) {
+    const auto &other = static_cast<const KvPlanes &>(from);
+    const uint64_t blocks = (uint64_t{written} + kBlockKeys - 1) / kBlockKeys;
+    for (const Section &section : sections_) // the first rows of all its planes are one piece of memory
+        std::memcpy(buffer_.data() + section.start, other.buffer_.data() + section.start,
+                    std::min(blocks, section.blocks) * section.block_bytes);
 }
 
 } // namespace muser::cpu

@@ -20,11 +20,18 @@ class KvPlanes final : public KvStore {
 
     static uint64_t bytes(std::span<const PlaneSpec> planes);
 
+    void copy(const KvStore &from, uint32_t written) override;
+
     const PlaneView &plane(uint32_t index) const { return views_.at(index); }
     std::span<std::byte> memory() const { return {buffer_.data(), buffer_.size()}; } // for tests that poison it
 
   private:
+    struct Section { // the planes of equally many blocks
+        uint64_t start, blocks, block_bytes;
+    };
+
     PageBuffer buffer_;
+    std::vector<Section> sections_;
     std::vector<PlaneView> views_;
 };
 
