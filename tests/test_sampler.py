@@ -1,7 +1,6 @@
-"""The sampler equals a slow, readable oracle: same filters, same integers, same random numbers.
-
-The oracle is the text of csrc/sample/sampler.h in plain Python. It draws from ``random.Random(seed)``, sorts
-the whole row, and uses a float64 exponential; two tests tie the float32 one to it.
+"""The sampler equals a slow, readable oracle (tests/sampler_oracle.py): same filters, same integers, same random
+numbers. Here: the four plain parameters, rows, masks, the stream, and what is refused. The rest of the chain is in
+test_sampler_chain.py, saved states in test_sampler_state.py.
 """
 
 from __future__ import annotations
@@ -13,69 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampler_oracle import F32, INF, Oracle, weights
 
 from muser import _muser
 from muser.errors import LogitsError, ParameterError
-
-F32 = np.float32
-INF = math.inf
-UNIT = 1 << 30
-
-
-def weight(x: np.floating) -> int:
-    """floor(2^30 * exp(x)) as the native code rounds it: float32, no fused operations."""
-    x = max(F32(x), F32(-21.0))
-    n = (x * F32(1.44269504) + F32(12582912.0)) - F32(12582912.0)
-    r = (x - n * F32(0.693359375)) + n * F32(2.12194440e-4)
-    e = F32(1 / 5040)
-    for coefficient in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0):
-        e = e * r + F32(coefficient)
-    return int(e * F32(2.0 ** (int(n) + 30)))
-
-
-def weigh(row, tokens, temperature):
-    best = max(row)
-    with np.errstate(over="ignore"):
-        scale = F32(min(1 / temperature, float(np.finfo(F32).max)))
-        return [weight((row[t] - best) * scale) for t in tokens]
-
-
-class Oracle:
-    def __init__(self, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=0):
-        self.temperature, self.top_k, self.top_p, self.min_p = temperature, top_k, top_p, min_p
-        self.random = random.Random(seed)
-
-    def survivors(self, row):
-        ranking = sorted(range(len(row)), key=lambda t: (-row[t], t))
-        ranking = [t for t in ranking if row[t] > -INF]
-        if self.top_k > 0:
-            ranking = ranking[: self.top_k]
-        if self.top_p < 1:
-            weights = weigh(row, ranking, 1.0)
-            target, running = self.top_p * sum(weights), 0
-            for rank, w in enumerate(weights):
-                running += w
-                if running >= target:
-                    ranking = ranking[: rank + 1]
-                    break
-        if self.min_p > 0:
-            bound = F32(float(row[ranking[0]]) + math.log(self.min_p))
-            ranking = [t for t in ranking if row[t] >= bound]
-        return sorted(ranking)
-
-    def sample(self, row):
-        if self.temperature == 0:
-            return int(np.argmax(row))
-        if max(row) == INF:
-            row = np.where(row == INF, F32(0), F32(-INF))
-        tokens = self.survivors(row)
-        weights = weigh(row, tokens, self.temperature)
-        rest = (int(self.random.random() * 2**53) * sum(weights)) >> 53
-        for token, w in zip(tokens, weights):
-            if rest < w:
-                return token
-            rest -= w
-        raise AssertionError("the running sum never passed the draw")
 
 
 def rows(rng, n):
@@ -100,6 +40,12 @@ def rows(rng, n):
     far[rng.integers(n)] += 200
     yield far
     yield normal * F32(1e37)
+
+
+def survivors(row, **parameters):
+    oracle = Oracle(**parameters)
+    oracle.sample(row)
+    return sorted(oracle.set)
 
 
 PARAMETERS = [
@@ -158,7 +104,7 @@ def test_equals_the_oracle_on_anything(row, temperature, top_k, top_p, min_p, se
 def test_survivors_of_a_large_vocabulary(parameters):
     """Every survivor is drawn and nothing else is, when the temperature makes them all equally likely."""
     row = np.random.default_rng(5).standard_normal(20_000).astype(F32) * 4
-    expected = Oracle(**parameters).survivors(row)
+    expected = survivors(row, **parameters)
     sampler = _muser.Sampler(**parameters, temperature=1e30, seed=1)
     stream = random.Random(1)
     for _ in range(300):  # equal weights: the draw picks a rank directly
@@ -177,8 +123,8 @@ def test_the_stream_is_pythons_random(seed):
 def test_weights_are_the_exponential():
     """The float32 exponential against float64, through the odds of two tokens."""
     for x in np.linspace(-21.5, 0, 4000, dtype=F32):
-        exact = UNIT * math.exp(float(x))
-        assert abs(weight(x) - exact) <= 1 + 3e-7 * exact
+        exact = 2**30 * math.exp(float(x))
+        assert abs(weights([x])[0] - exact) <= 1 + 3e-7 * exact
 
 
 def test_distribution_matches_softmax():
