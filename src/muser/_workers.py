@@ -13,6 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_ENCODERS = 2  # threads beyond one a slot, so that tokenizing a newcomer never waits for a running generation
+
 _Work = tuple["Future[Any]", Callable[[], object]]
 
 
@@ -45,6 +47,11 @@ class Workers(Executor):
 
     def __del__(self) -> None:
         self.shutdown()
+
+
+def make_workers(slots: int) -> Workers:
+    """For a model: whoever works long in one of them holds a slot."""
+    return Workers(slots + _ENCODERS)
 
 
 def _run(queue: SimpleQueue[_Work | None], idle: SimpleQueue[None]) -> None:

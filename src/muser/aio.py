@@ -7,14 +7,20 @@ them to the coroutine that reads.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Self
 
 from muser._uncopied import Uncopied
 from muser._workers import Workers
+from muser.choices import Choices
+from muser.embedding import Embedder
 from muser.errors import BusyError, MuserError
 from muser.generation import Generation
 from muser.pool import SlotPool
@@ -22,13 +28,11 @@ from muser.results import Chunk, Completion
 from muser.session import Session
 from muser.stream import Stream, run_to_end
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 MAX_UNDELIVERED = 64
 READER_GRACE_SECONDS = 5.0
-_ENCODERS = 2  # threads beyond one a slot, so that tokenizing a newcomer never waits for a running generation
-
-
-def make_workers(slots: int) -> Workers:
-    return Workers(slots + _ENCODERS)
 
 
 class AsyncStream(Uncopied):
@@ -134,6 +138,43 @@ async def open_stream(
     if not generation.needs_session:
         return Stream(generation, _no_session)
     return Stream(generation, await pool._lend_async(generation.ids, timeout))
+
+
+async def complete_n(
+    make_choices: Callable[[], Choices], pool: SlotPool, executor: Workers, timeout: float | None
+) -> tuple[Completion, ...]:
+    """``Model.agenerate_n``: waits in the event loop, then runs in the executor."""
+    choices = await asyncio.get_running_loop().run_in_executor(executor, make_choices)
+    if not choices.needs_session:
+        return choices.without_session()
+    session = await pool._lend_async(choices.ids, timeout)
+    return await _run_with(session, executor, choices.cancel, choices.run, executor)
+
+
+async def embed(
+    make_embedder: Callable[[], Embedder], pool: SlotPool, executor: Workers, timeout: float | None
+) -> NDArray[np.float32]:
+    """``Model.aembed``."""
+    embedder = await asyncio.get_running_loop().run_in_executor(executor, make_embedder)
+    for index, ids in enumerate(embedder.prompts):
+        session = await pool._lend_async(ids, timeout)
+        await _run_with(session, executor, session._cancel_quietly, functools.partial(embedder.embed, index))
+    return embedder.rows
+
+
+async def _run_with(
+    session: Session, executor: Workers, cancel: Callable[[], None], run: Callable[Concatenate[Session, P], T],
+    *args: P.args, **kwargs: P.kwargs,
+) -> T:  # fmt: skip
+    """``run(session, ...)`` in the executor; it ends the session. If the task is cancelled, so is the call."""
+    future = executor.submit(run, session, *args, **kwargs)
+    try:
+        return await asyncio.wrap_future(future)
+    except BaseException:
+        cancel()
+        if future.cancelled():  # it never began
+            session._end()
+        raise
 
 
 def _no_session() -> Session:

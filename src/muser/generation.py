@@ -101,7 +101,8 @@ class Generation:
             if suppressed:
                 sampler.suppress(sorted(self._end_tokens))
             with session._drive as engine:
-                self._prefill(engine, slot)
+                self._fill(engine, slot)
+                self._echo(self.prompt_scores or [])
                 if limit == 0:
                     self._finish = "length"
                     return
@@ -135,14 +136,18 @@ class Generation:
                 if release:
                     session._end()
 
-    def _prefill(self, engine: NativeEngine, slot: int) -> None:
+    def fill(self, session: Session) -> None:
+        """Puts the prompt into a session, for itself or for whom the session is forked."""
+        with session._drive as engine:
+            self._fill(engine, session.slot)
+
+    def _fill(self, engine: NativeEngine, slot: int) -> None:
         if self._scores_prompt and self.prompt_scores is None:
             self.prompt_scores = engine.prefill_scored(slot, self.ids, self.params.top_logprobs, None)
         else:
             rest = self.ids[engine.position(slot) :]
             if rest.size:
                 engine.prefill(slot, rest, None)
-        self._echo(self.prompt_scores or [])
 
     def _echo(self, scores: Sequence[Scores]) -> None:
         if self.params.echo:
@@ -194,7 +199,7 @@ class Clock:
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self.laps[name] = now - (self._since or now)
+        self.laps[name] = self.laps.get(name, 0.0) + now - (self._since or now)
         self._since = now
 
 

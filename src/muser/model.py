@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
 from muser import _checks as checks
@@ -20,6 +22,9 @@ from muser._core import Core, Prompt, logger
 from muser._exit import close_at_exit
 from muser._native import NativeEngine
 from muser._uncopied import Uncopied
+from muser._workers import Workers, make_workers
+from muser.choices import MAX_CHOICES, Choices
+from muser.embedding import Embedder
 from muser.errors import FileAccessError, MuserError
 from muser.generation import Generation
 from muser.params import SamplingOverrides, SamplingParams, merged
@@ -29,7 +34,6 @@ from muser.session import Permit
 from muser.stream import Stream, run_to_end
 
 if TYPE_CHECKING:
-    from muser._workers import Workers
     from muser.aio import AsyncStream
     from muser.text import Tokenizer
 
@@ -220,6 +224,77 @@ class Model(Uncopied):
         make = functools.partial(self._generation, prompt, merged(params, overrides))
         return aio.AsyncStream(make, self.slots, self._threads(), limit)
 
+    def generate_n(
+        self,
+        prompt: Prompt,
+        n: int,
+        params: SamplingParams | None = None,
+        *,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> tuple[Completion, ...]:
+        """``n`` answers (1..4) to one prompt, which is prefilled once: what n calls of :meth:`generate` with the seeds
+        ``seed``, ``seed + 1``, … give.
+
+        They run side by side over slots that are free and that nobody waits for; with fewer than n of them, one after
+        the other. ``timeout``: seconds to wait for the first slot. Arguments and errors otherwise as there; if one
+        answer fails, all end.
+        """
+        limit = checks.timeout(timeout)
+        choices = self._choices(prompt, checks.integer("n", n, 1, MAX_CHOICES), merged(params, overrides))
+        if not choices.needs_session:
+            return choices.without_session()
+        return choices.run(self.slots._lend(choices.ids, limit), self._threads())
+
+    async def agenerate_n(
+        self,
+        prompt: Prompt,
+        n: int,
+        params: SamplingParams | None = None,
+        *,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> tuple[Completion, ...]:
+        """:meth:`generate_n` for coroutines. Waiting holds no thread; cancelling the task frees the slots."""
+        from muser import aio
+
+        limit = checks.timeout(timeout)
+        make = functools.partial(self._choices, prompt, checks.integer("n", n, 1, MAX_CHOICES), merged(params, overrides))
+        return await aio.complete_n(make, self.slots, self._threads(), limit)
+
+    # -- embedding -------------------------------------------------------------------------------------------
+
+    def embed(
+        self, texts: Iterable[Prompt], *, pooling: str = "mean", normalize: bool = True, timeout: float | None = None
+    ) -> NDArray[np.float32]:
+        """One vector for each text: float32 ``[n, width]``, the hidden states after the final norm, pooled.
+
+        Args:
+            texts: texts or token ids, encoded as prompts are (a BOS if the file asks for one). Each has at most
+                ``context`` tokens, and takes a slot while it runs.
+            pooling: "mean" of all rows, the "last" row, or the first one ("cls").
+            normalize: divide by the Euclidean length.
+            timeout: seconds that each text waits for a slot.
+
+        Raises ParameterError and ContextFullError before anything runs, and what :meth:`generate` raises.
+        """
+        limit = checks.timeout(timeout)
+        embedder = Embedder(self._core, texts, pooling, normalize)
+        for index, ids in enumerate(embedder.prompts):
+            embedder.embed(index, self.slots._lend(ids, limit))
+        return embedder.rows
+
+    async def aembed(
+        self, texts: Iterable[Prompt], *, pooling: str = "mean", normalize: bool = True, timeout: float | None = None
+    ) -> NDArray[np.float32]:
+        """:meth:`embed` for coroutines."""
+        from muser import aio
+
+        make = functools.partial(Embedder, self._core, texts, pooling, normalize)
+        return await aio.embed(make, self.slots, self._threads(), checks.timeout(timeout))
+
+    # -- sessions --------------------------------------------------------------------------------------------
+
     def session(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
         """Short for ``model.slots.acquire()``: ``with model.session() as session: session.prefill(...)``.
 
@@ -230,13 +305,14 @@ class Model(Uncopied):
     def _generation(self, prompt: Prompt, params: SamplingParams) -> Generation:
         return Generation(self._core, prompt, params)
 
-    def _threads(self) -> Workers:
-        from muser import aio
+    def _choices(self, prompt: Prompt, n: int, params: SamplingParams) -> Choices:
+        return Choices(self._core, self.slots, prompt, n, params)
 
+    def _threads(self) -> Workers:
         self._core.engine()
         with self._executor_lock:
             if self._executor is None:
-                self._executor = aio.make_workers(self._core.slots)
+                self._executor = make_workers(self._core.slots)
             return self._executor
 
     # -- text ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from muser import _checks as checks
 from muser._core import Core, Prompt
 from muser._queue import Hint, QueueStats, SlotQueue, Ticket
 from muser._uncopied import Uncopied
-from muser.errors import ClosedError, UnhealthyError
+from muser.errors import ClosedError, OverloadedError, UnhealthyError, WaitTimeoutError
 from muser.session import Permit, Session
 
 
@@ -60,6 +60,15 @@ class SlotPool(Uncopied):
     def _lend(self, hint: Hint | None, timeout: float | None, ticket: Ticket | None = None) -> Session:
         self._core.engine()
         return self._session(self._queue.acquire(hint=hint, timeout=timeout, ticket=ticket))
+
+    def _lend_if_free(self) -> Session | None:
+        """A session in a slot that is free and that nobody waits for; never waits."""
+        if not self._queue.stats().free:
+            return None
+        try:
+            return self._lend(None, 0.0)
+        except (OverloadedError, WaitTimeoutError):  # somebody was faster
+            return None
 
     async def _lend_async(self, hint: Hint | None, timeout: float | None, ticket: Ticket | None = None) -> Session:
         self._core.engine()

@@ -104,6 +104,21 @@ class Session(Uncopied):
         with self._drive as engine:
             engine.rewind(self._slot, checks.integer("to", to, 0, self._core.context))
 
+    def fork(self, into: Session | Permit, *, timeout: float | None = None) -> None:
+        """Makes ``into``, another session of the same model, an equal of this one: tokens, keys and values, logits. What
+        it held is gone. Both go on by themselves, with the bits that one session alone would have.
+
+        Copies the rows while owning the device, in about the time of reading and writing them once.
+
+        Raises ParameterError for itself or another model's session; BusyError, ClosedError; WaitTimeoutError and
+        CancelledError (of ``into``) before anything was changed.
+        """
+        other = into.session if isinstance(into, Permit) else into
+        if not isinstance(other, Session) or other is self or other._core is not self._core:
+            raise checks.refuse("into", "must be another session of the same model, or its permit", into)
+        limit = checks.timeout(timeout)
+        _driving([self, other], lambda: self._core.engine().fork(self._slot, other._slot, limit))
+
     # -- looking ---------------------------------------------------------------------------------------------
 
     @property

@@ -1,0 +1,137 @@
+"""Several answers to one prompt: ``Model.generate_n``. The prompt is prefilled once; the session that holds it is forked
+into slots that nobody waits for, and each of these lanes makes one answer after the other until all are made. Lanes
+never wait for slots, so nothing can deadlock; with one slot the answers come in turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+from muser._core import Core, Prompt
+from muser._workers import Workers
+from muser.errors import CancelledError, ParameterError
+from muser.generation import Generation
+from muser.params import MAX_SEED, SamplingParams
+from muser.pool import SlotPool
+from muser.results import Completion
+from muser.sampler import effective_seed
+from muser.session import Session
+
+MAX_CHOICES = 4
+
+
+class Choices:
+    """``n`` generations of one prompt; the one with index i has the effective seed ``seed + i`` (modulo 2**64)."""
+
+    def __init__(self, core: Core, pool: SlotPool, prompt: Prompt, n: int, params: SamplingParams) -> None:
+        seed = effective_seed(params)
+        self.ids = core.encode_for_generation(prompt)
+        self._pool = pool
+        self._generations = [
+            Generation(core, self.ids, dataclasses.replace(params, seed=(seed + i) & MAX_SEED)) for i in range(n)
+        ]
+        self._next: Iterator[int] = itertools.count()  # its next() is atomic: no lock
+        self._session: Session | None = None
+        self._cancelled = False
+        self._generations[0].clock.start()
+
+    @property
+    def needs_session(self) -> bool:
+        return self._generations[0].needs_session
+
+    def cancel(self) -> None:
+        """From any thread; every lane ends within one chunk or step."""
+        self._cancelled = True
+        session = self._session
+        if session is not None:
+            session._cancel_quietly()
+        for generation in self._generations:
+            generation.cancel()
+
+    def without_session(self) -> tuple[Completion, ...]:
+        for generation in self._generations:
+            for _ in generation.chunks(_no_session):
+                pass
+        return self._completions()
+
+    def run(self, session: Session, workers: Workers) -> tuple[Completion, ...]:
+        """All of them; the first lane runs in this thread. Ends the session."""
+        sessions = [session]
+        lanes: list[Future[None]] = []
+        try:
+            self._prefill(session)
+            self._fork(sessions)
+            for fork in sessions[1:]:
+                lanes.append(workers.submit(self._lane, fork))
+            self._lane(session)
+        except BaseException:
+            self.cancel()
+            raise
+        finally:
+            errors = [lane.exception() for lane in lanes]
+            for each in sessions:
+                each._end()
+        for error in errors:
+            if error is not None:
+                raise error
+        return self._completions()
+
+    def _prefill(self, session: Session) -> None:
+        first = self._generations[0]
+        first.clock.lap("queue")
+        self._session = session
+        if self._cancelled:
+            raise CancelledError("cancelled while waiting for a slot")
+        first.fill(session)
+        for generation in self._generations[1:]:
+            generation.prompt_scores = first.prompt_scores
+        first.clock.lap("prefill")
+        self._session = None
+
+    def _fork(self, sessions: list[Session]) -> None:
+        """The first session into as many more as there are choices and free slots."""
+        while len(sessions) < len(self._generations):
+            free = self._pool._lend_if_free()
+            if free is None:
+                break
+            sessions.append(free)
+            sessions[0].fork(into=free)
+
+    def _lane(self, session: Session) -> None:
+        """In a thread of its own: choices in turn, each from the end of the prompt."""
+        try:
+            while not self._cancelled and (index := next(self._next)) < len(self._generations):
+                generation = self._generations[index]
+                self._back_to_prompt(session)
+                for _ in generation.chunks(lambda: session, release=False):
+                    pass
+        except BaseException:
+            self.cancel()
+            raise
+        finally:
+            session._end()
+
+    def _back_to_prompt(self, session: Session) -> None:
+        """The session as it was after the prefill, or less: a generation prefills what its session lacks. The last row
+        runs again for its logits."""
+        if session.position == self.ids.size and session.logits is not None:
+            return
+        try:
+            session.rewind(int(self.ids.size) - 1)
+        except ParameterError:  # the answer before was longer than a sliding window's margin
+            session.rewind(0)
+
+    def _completions(self) -> tuple[Completion, ...]:
+        completions = [generation.completion for generation in self._generations]
+        if any(completion is None for completion in completions):
+            raise CancelledError("cancelled")
+        return tuple(completion for completion in completions if completion is not None)
+
+
+def _no_session() -> Session:
+    raise AssertionError("a generation of no tokens needs no session")
+
+
