@@ -134,6 +134,8 @@ class FakeEngine:
         try:
             return sampler.sample(logits, mask)
         except ParameterError as error:  # as the real engine: the caller did not make them
+            if error.parameter != "logits":
+                raise
             raise LogitsError(str(error), index=error.index) from None
 
     def step(self, slot, token, sampler, timeout) -> int:

@@ -18,6 +18,15 @@ BAD = [
     *(("top_k", v) for v in (-2, 1.5, "3", None, True, 2**31, np.bool_(True))),
     *(("top_p", v) for v in (0, -0.1, 1.0001, NAN, INF, "1", None, False)),
     *(("min_p", v) for v in (-0.1, 1.1, NAN, None, "0", True)),
+    *(("dynatemp_range", v) for v in (-1, NAN, True)), ("dynatemp_exponent", 0), ("typical_p", 0), ("typical_p", 1.5),
+    ("top_n_sigma", -1), ("top_n_sigma", INF), ("xtc_probability", 1.1), ("xtc_threshold", 0), ("repetition_penalty", 0),
+    ("repetition_penalty", None), ("presence_penalty", NAN), ("frequency_penalty", INF), ("penalty_last_n", -2),
+    ("penalty_last_n", 1.5), ("dry_multiplier", -1), ("dry_base", 0.5), ("dry_allowed_length", -1), ("dry_penalty_last_n", "1"),
+    *(("dry_sequence_breakers", v) for v in ("\n", None, [""], [5], [()], [b"x"])), ("dry_sequence_breakers", [(-1,)]),
+    *(("mirostat", v) for v in (3, -1, True, 2.0)), ("mirostat_tau", -1), ("mirostat_eta", NAN), ("adaptive_target", 1.5),
+    ("adaptive_decay", 1), *(("logit_bias", v) for v in (5, "5", [5], {-1: 0}, {"a": 0}, {0: INF}, {0: NAN}, {0: None}, {1.5: 0})),
+    *(("samplers", v) for v in ("top_k", None, ["top_q"], ["top_k", "top_k"], [3])),
+    *(("logits_processors", v) for v in (len, None, "x", [3])),
     *(("seed", v) for v in (-1, 2**64, 1.0, "7", True)),
     *(("max_tokens", v) for v in (-1, 2**31, 1.0, "7", True)),
     *(("stop_token_ids", v) for v in (5, "5", b"5", None, [-1], [1.5], [True], ["a"])),
@@ -41,6 +50,10 @@ GOOD = [
     ("temperature", 0, 0.0), ("temperature", 1e-6, 1e-6), ("temperature", np.float32(0.5), 0.5), ("temperature", np.int64(2), 2.0),
     ("top_k", -1, -1), ("top_k", np.int32(40), 40), ("top_k", 2**31 - 1, 2**31 - 1),
     ("top_p", 1, 1.0), ("top_p", 1e-9, 1e-9), ("min_p", 1, 1.0), ("min_p", 0, 0.0),
+    ("logit_bias", {np.int64(3): np.float32(0.5), 4: -INF}, ((3, 0.5), (4, -INF))), ("logit_bias", [(1, 2)], ((1, 2.0),)),
+    ("samplers", ["temperature", "top_k"], ("temperature", "top_k")), ("samplers", (), ()),
+    ("dry_sequence_breakers", ["x", [np.int32(1), 2]], ("x", (1, 2))), ("dry_sequence_breakers", [], ()),
+    ("logits_processors", [len], (len,)), ("mirostat", np.int32(2), 2), ("adaptive_target", -1, -1.0), ("penalty_last_n", -1, -1),
     ("seed", 0, 0), ("seed", 2**64 - 1, 2**64 - 1), ("seed", np.uint64(2**64 - 1), 2**64 - 1), ("seed", None, None),
     ("max_tokens", 0, 0), ("max_tokens", None, None), ("max_tokens", np.int64(9), 9),
     ("stop_token_ids", [3, np.int32(4)], (3, 4)), ("stop_token_ids", np.array([1, 2]), (1, 2)), ("stop_token_ids", {7}, (7,)),
@@ -62,6 +75,17 @@ def test_immutable_hashable_and_comparable():
         params.temperature = 1.0  # type: ignore[misc]
     assert params == SamplingParams(temperature=0.5, stop_token_ids=(1,))
     assert len({params, SamplingParams(temperature=0.5, stop_token_ids=(1,))}) == 1
+
+
+def test_what_does_not_go_together_is_refused():
+    for fields, name in [
+        ({"mirostat": 2, "top_k": 4}, "mirostat"),
+        ({"mirostat": 1, "adaptive_target": 0.5}, "mirostat"),
+        ({"samplers": ("top_k",), "min_p": 0.1}, "samplers"),
+    ]:
+        with pytest.raises(ParameterError) as caught:
+            SamplingParams(**fields)
+        assert caught.value.parameter == name
 
 
 def test_unknown_keywords_are_type_errors():

@@ -137,6 +137,15 @@ def logits_array(logits: Any) -> NDArray[np.float32]:
     return row
 
 
+def token_mask(mask: Any) -> NDArray[np.uint32] | None:
+    """One bit a token. Its length is the sampler's business."""
+    if mask is None:
+        return None
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.uint32 or mask.ndim != 1:
+        raise refuse("mask", "must be None or a 1-D uint32 array [ceil(vocab / 32)]", mask)
+    return np.ascontiguousarray(mask)
+
+
 def _is_id(token: object, vocab: int) -> bool:
     if isinstance(token, (bool, np.bool_)):
         return False

@@ -29,12 +29,14 @@ class Generation:
         self.core = core
         self.params = params
         self.ids = core.encode_for_generation(prompt)
-        self.sampler = Sampler(params)
+        self.sampler = Sampler(params, tokenizer=core.tokenizer)
+        self.sampler._accept(self.ids)
         self.clock = Clock()
         self.ticket: Ticket | None = None
         self.completion: Completion | None = None
         self.prompt_scores: list[Scores] | None = None
         self._end_tokens = _end_tokens(core, params)
+        _check_ids(core, "logit_bias", [token for token, _ in params.logit_bias])
         self._transcript = Transcript(core.tokenizer, params)
         self._logprob: TokenLogprob | None = None  # of the token sampled last
         self._finish: FinishReason = "cancelled"
@@ -92,21 +94,21 @@ class Generation:
         room = self.core.context - int(self.ids.size)
         limit = room if self.params.max_tokens is None else min(room, self.params.max_tokens)
         session = self._session = open_session()
-        slot, sampler, tokens = session.slot, self.sampler._native, self._transcript.tokens
+        slot, sampler, tokens = session.slot, self.sampler, self._transcript.tokens
         try:
             if self._cancelled:
                 return
             self.clock.lap("queue")
             suppressed = self.params.min_tokens > 0
             if suppressed:
-                sampler.suppress(sorted(self._end_tokens))
+                sampler._native.suppress(sorted(self._end_tokens))
             with session._drive as engine:
                 self._fill(engine, slot)
                 self._echo(self.prompt_scores or [])
                 if limit == 0:
                     self._finish = "length"
                     return
-                token = engine.sample(slot, sampler)
+                token = sampler._sample_slot(engine, slot)
                 self._score(engine, slot, token)
             self.clock.lap("prefill")
             while token not in self._end_tokens:
@@ -118,9 +120,9 @@ class Generation:
                     return
                 if suppressed and len(tokens) >= self.params.min_tokens:
                     suppressed = False
-                    sampler.suppress([])
+                    sampler._native.suppress([])
                 with session._drive as engine:
-                    token = engine.step(slot, token, sampler, None)
+                    token = sampler._step_slot(engine, slot, token)
                     self._score(engine, slot, token)
                 self._steps += 1
             self._end_token = token
@@ -204,12 +206,12 @@ class Clock:
 
 
 def _end_tokens(core: Core, params: SamplingParams) -> frozenset[int]:
-    for token in params.stop_token_ids:
-        if token >= core.vocab:
-            raise ParameterError(
-                f"stop_token_ids must hold ids in 0..{core.vocab - 1}, not {token}",
-                parameter="stop_token_ids",
-                value=token,
-            )
+    _check_ids(core, "stop_token_ids", params.stop_token_ids)
     own: frozenset[int] = frozenset() if params.ignore_eos else core.tokenizer.stop_ids
     return own | frozenset(params.stop_token_ids)
+
+
+def _check_ids(core: Core, name: str, tokens: Sequence[int]) -> None:
+    for token in tokens:
+        if token >= core.vocab:
+            raise ParameterError(f"{name} must hold ids in 0..{core.vocab - 1}, not {token}", parameter=name, value=token)

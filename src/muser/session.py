@@ -84,17 +84,20 @@ class Session(Uncopied):
         assert logits is not None  # a decode that returns has logits
         return logits
 
-    def sample(self, sampler: Sampler) -> int:
-        """A token from the retained logits, which stay where they are.
+    def sample(self, sampler: Sampler, mask: NDArray[np.uint32] | None = None) -> int:
+        """A token from the retained logits, which stay where they are. ``mask``: see :meth:`Sampler.sample`.
+
+        Penalties look back at what the sampler was told: give it the prompt with :meth:`Sampler.accept`.
 
         Raises:
-            ParameterError: before the first row; a sampler that is no :class:`Sampler`.
-            LogitsError: the model computed a NaN, or -inf everywhere. The file is damaged.
+            ParameterError: before the first row; a sampler that is no :class:`Sampler`; a mask of another size.
+            LogitsError: the model computed a NaN, or -inf everywhere: the file is damaged. Or mask and logit_bias
+                leave no token.
         """
         if not isinstance(sampler, Sampler):
             raise checks.refuse("sampler", "must be a muser.Sampler", sampler)
         with self._drive as engine:
-            return engine.sample(self._slot, sampler._native)
+            return sampler._sample_slot(engine, self._slot, checks.token_mask(mask))
 
     def rewind(self, to: int) -> None:
         """Forgets the rows from position ``to`` on. There are no logits until the next row.

@@ -1,0 +1,135 @@
+"""From SamplingParams to the native sampler, and the few of its arguments that are more than numbers."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muser import _checks as checks
+from muser import _muser
+
+if TYPE_CHECKING:
+    from muser.params import SamplingParams
+    from muser.text import Tokenizer
+
+LogitsProcessor: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.float32]], object]
+"""``(tokens, logits)``: all tokens until now, prompt included, read-only int32 ``[n]``; and the float32 logits
+``[vocab]`` of the next one, a private copy to change in place. What it returns is ignored."""
+
+SAMPLERS = ("penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature")
+"""The steps of the chain whose order is free, in llama.cpp's order."""
+
+_PLAIN = (
+    "temperature", "dynatemp_range", "dynatemp_exponent", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma",
+    "xtc_probability", "xtc_threshold", "repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_last_n",
+    "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "mirostat", "mirostat_tau", "mirostat_eta",
+    "adaptive_target", "adaptive_decay", "logit_bias", "samplers",
+)  # fmt: skip
+_MAX_ID = 2**31 - 1
+_MAX_TAIL = 20  # tokens of a breaker that begins in the middle of a token
+
+
+def native_sampler(params: SamplingParams, seed: int, breakers: Sequence[Sequence[int]] = ()) -> _muser.Sampler:
+    """Checks also what one field alone cannot show: ParameterError."""
+    return _muser.Sampler(
+        **{name: getattr(params, name) for name in _PLAIN}, seed=seed, dry_breakers=[list(b) for b in breakers]
+    )
+
+
+def logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
+    rule = "must be a mapping of token ids to numbers"
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Mapping, Iterable)):
+        raise checks.refuse("logit_bias", rule, value)
+    try:
+        biases: dict[Any, Any] = dict(value)
+    except (TypeError, ValueError):
+        raise checks.refuse("logit_bias", rule, value) from None
+    return tuple((checks.integer("logit_bias", token, 0, _MAX_ID), _bias(bias)) for token, bias in biases.items())
+
+
+def _bias(value: object) -> float:
+    if isinstance(value, (float, np.floating)) and value == -math.inf:
+        return -math.inf
+    return checks.number("logit_bias", value, "must be of finite numbers, or -inf", -3.4e38, 3.4e38)
+
+
+def samplers(value: Any) -> tuple[str, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise checks.refuse("samplers", "must be an iterable of names of samplers", value)
+    names = tuple(value)
+    for index, name in enumerate(names):
+        if not isinstance(name, str) or name not in SAMPLERS:
+            raise checks.refuse("samplers", f"must be one of {', '.join(SAMPLERS)}", name, index)
+        if name in names[:index]:
+            raise checks.refuse("samplers", "must be there once", name, index)
+    return names
+
+
+def breakers(value: Any) -> tuple[str | tuple[int, ...], ...]:
+    name = "dry_sequence_breakers"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise checks.refuse(name, "must be an iterable of str or of sequences of token ids", value)
+    kept: list[str | tuple[int, ...]] = []
+    for index, breaker in enumerate(value):
+        if isinstance(breaker, bytes) or not isinstance(breaker, Iterable) or not (items := tuple(breaker)):
+            raise checks.refuse(name, "must be a str or a sequence of token ids, not empty", breaker, index)
+        kept.append(str(breaker) if isinstance(breaker, str) else tuple(checks.integer(name, t, 0, _MAX_ID) for t in items))
+    return tuple(kept)
+
+
+def processors(value: Any) -> tuple[LogitsProcessor, ...]:
+    rule = "must be an iterable of callables (tokens, logits)"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise checks.refuse("logits_processors", rule, value)
+    for index, processor in enumerate(kept := tuple(value)):
+        if not callable(processor):
+            raise checks.refuse("logits_processors", "must be a callable (tokens, logits)", processor, index)
+    return kept
+
+
+_resolved: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], list[list[int]]]] = weakref.WeakKeyDictionary()
+
+
+def breaker_tokens(params: SamplingParams, tokenizer: Tokenizer | None) -> list[list[int]]:
+    """The token sequences that ``dry_sequence_breakers`` stand for: every token whose text holds one of the strings,
+    and every token that ends with the beginning of one, followed by the tokens of the rest.
+
+    Looks at the whole vocabulary once a tokenizer and set of strings. Empty where DRY is off.
+    """
+    if params.dry_multiplier == 0 or params.dry_penalty_last_n == 0:
+        return []
+    found = [list(breaker) for breaker in params.dry_sequence_breakers if not isinstance(breaker, str)]
+    strings = tuple(breaker for breaker in params.dry_sequence_breakers if isinstance(breaker, str))
+    if not strings:
+        return found
+    if tokenizer is None:
+        raise checks.refuse(
+            "dry_sequence_breakers", "must be token ids, or none (), for a Sampler without a tokenizer", strings
+        )
+    known = _resolved.setdefault(tokenizer, {})
+    if strings not in known:
+        known[strings] = _sequences(tokenizer, strings)
+    return found + known[strings]
+
+
+def _sequences(tokenizer: Tokenizer, strings: tuple[str, ...]) -> list[list[int]]:
+    whole = [string.encode(errors="replace") for string in strings]
+    beginnings = {
+        string[:length]: tokenizer.encode(string[length:], add_bos=False)[:_MAX_TAIL]
+        for string in strings
+        for length in range(1, len(string))
+    }
+    heads = [(head.encode(errors="replace"), tail) for head, tail in beginnings.items()]
+    sequences: list[list[int]] = []
+    for token in range(tokenizer.vocab_size):
+        text = tokenizer.token_bytes(token)
+        if any(string in text for string in whole):
+            sequences.append([token])
+        else:
+            sequences += [[token, *tail] for head, tail in heads if tail and text.endswith(head)]
+    return sequences
