@@ -1,4 +1,4 @@
-"""The aarch64 build: everything compiles with NEON dot products, and the kernel tests pass under qemu.
+"""The aarch64 build: everything compiles with the products of NEON and i8mm, and the kernel tests pass under qemu.
 
 The kernel tests compare every level with the portable one bit by bit, so passing them under emulation says that a
 real aarch64 machine gives the same bits. It says nothing about speed.
@@ -16,7 +16,7 @@ from native_tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "aarch64"
-KERNEL_TESTS = ("test_matmul", "test_cpu_ops", "test_cpu_attention")
+KERNEL_TESTS = ("test_level", "test_matmul", "test_cpu_ops", "test_cpu_attention")
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,20 @@ def build() -> Path:
     return BUILD
 
 
+def emulate(cpu: str, program: Path) -> str:
+    command = [tool("qemu-aarch64"), "-cpu", cpu, str(program)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=800)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    return result.stdout
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", KERNEL_TESTS)
 def test_kernels_under_emulation(build, name):
-    qemu = tool("qemu-aarch64")
-    result = subprocess.run([qemu, "-cpu", "max", str(build / name)], capture_output=True, text=True, timeout=800)
-    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    emulate("max", build / name)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("cpu", "level"), [("max", "i8mm"), ("neoverse-n1", "neon"), ("cortex-a57", "portable")])
+def test_the_level_that_a_processor_gets(build, cpu, level):
+    assert f"; level {level}\n" in emulate(cpu, build / "test_level")

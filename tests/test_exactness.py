@@ -22,7 +22,7 @@ CONTEXT = RING + 32
 VOCAB = 256  # ids below it are plain pieces in every toy vocabulary
 CHUNKS = (1, 7, 64, 512)
 THREADS = (1, 2, 3, 5)
-LEVELS = ("portable", "avx2", "avx512", "amx", "neon")
+LEVELS = ("portable", "avx2", "avx512", "amx", "neon", "i8mm")
 CASES = [(arch, quant) for arch in ARCHITECTURES for quant in ALL_TYPES]
 SMALL = {"muse-glimmer": {"layers": 2, "pattern": [True, False]}, "gemma3": {"layers": 2, "pattern": 2}}
 

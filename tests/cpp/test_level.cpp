@@ -16,6 +16,7 @@ TEST_CASE("levels ascend from portable, and the fastest is the default") {
     REQUIRE(!levels.empty());
     CHECK(levels.front() == Level::portable);
     CHECK(choose_level() == levels.back());
+    MESSAGE(cpu_features()); // tests/test_cross_compile.py reads it
     setenv("MUSER_CPU_LEVEL", "", 1);
     CHECK(choose_level() == levels.back());
 }
@@ -31,7 +32,7 @@ TEST_CASE("MUSER_CPU_LEVEL chooses any available level") {
 
 TEST_CASE("an unknown or unavailable level is refused by name") {
     const std::vector<Level> levels = available_levels();
-    for (const std::string name : {"sse9", "avx2", "avx512", "neon", "AVX2"}) {
+    for (const std::string name : {"sse9", "avx2", "avx512", "amx", "neon", "i8mm", "AVX2"}) {
         bool available = false;
         for (const Level level : levels)
             available = available || name == level_name(level);

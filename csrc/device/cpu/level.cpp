@@ -12,7 +12,7 @@ namespace muser::cpu {
 
 namespace {
 
-constexpr std::array kAllLevels{Level::portable, Level::avx2, Level::avx512, Level::amx, Level::neon};
+constexpr std::array kAllLevels{Level::portable, Level::avx2, Level::avx512, Level::amx, Level::neon, Level::i8mm};
 
 } // namespace
 
@@ -23,6 +23,7 @@ std::string_view level_name(Level level) {
     case Level::avx512: return "avx512";
     case Level::amx: return "amx";
     case Level::neon: return "neon";
+    case Level::i8mm: return "i8mm";
     }
     return "unknown";
 }
@@ -40,6 +41,10 @@ std::vector<Level> available_levels() {
 #endif
     if (cpu.neon_dotprod)
         levels.push_back(Level::neon);
+#if defined(MUSER_HAS_I8MM)
+    if (cpu.neon_dotprod && cpu.i8mm)
+        levels.push_back(Level::i8mm);
+#endif
     return levels;
 }
 

@@ -29,6 +29,7 @@ const OpKernels &op_kernels(Level level) {
         return avx512::op_table();
 #elif defined(__aarch64__)
     case Level::neon:
+    case Level::i8mm: // as above
         return neon::op_table();
 #endif
     default:

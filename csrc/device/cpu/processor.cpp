@@ -121,6 +121,7 @@ Processor inspect_processor() {
     const unsigned long caps = getauxval(AT_HWCAP);
     const bool half = (caps >> 10 & 1) != 0;    // HWCAP_ASIMDHP
     const bool dotprod = (caps >> 20 & 1) != 0; // HWCAP_ASIMDDP
+    cpu.i8mm = (getauxval(AT_HWCAP2) >> 13 & 1) != 0; // HWCAP2_I8MM
 #elif defined(__APPLE__)
     const auto has = [](const char *name) {
         int value = 0;
@@ -128,6 +129,7 @@ Processor inspect_processor() {
         return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
     };
     const bool half = has("hw.optional.arm.FEAT_FP16"), dotprod = has("hw.optional.arm.FEAT_DotProd");
+    cpu.i8mm = has("hw.optional.arm.FEAT_I8MM");
     char brand[128] = {};
     size_t size = sizeof brand - 1;
     if (sysctlbyname("machdep.cpu.brand_string", brand, &size, nullptr, 0) == 0)
@@ -139,6 +141,8 @@ Processor inspect_processor() {
         cpu.features.push_back("fp16");
     if (dotprod)
         cpu.features.push_back("dotprod");
+    if (cpu.i8mm)
+        cpu.features.push_back("i8mm");
     cpu.neon_dotprod = half && dotprod;
     return cpu;
 }

@@ -13,6 +13,7 @@ struct Processor {
     bool avx512 = false;               // x86-64-v4 and VNNI, with OS support
     bool amx = false;                  // AMX tiles and their int8 product, with OS support
     bool neon_dotprod = false;         // ARMv8.2 dot product and half floats
+    bool i8mm = false;                 // ARMv8.6 int8 matrix product
 };
 
 Processor inspect_processor();

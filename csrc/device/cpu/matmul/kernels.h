@@ -12,5 +12,6 @@ extern const MatmulKernels avx2_matmul;
 extern const MatmulKernels avx512_matmul;
 extern const MatmulKernels amx_matmul;
 extern const MatmulKernels neon_matmul;
+extern const MatmulKernels i8mm_matmul;
 
 } // namespace muser::cpu

@@ -17,6 +17,9 @@ const MatmulKernels &matmul_kernels(Level level) {
 #endif
 #elif defined(__aarch64__)
     case Level::neon: return neon_matmul;
+#if defined(MUSER_HAS_I8MM)
+    case Level::i8mm: return i8mm_matmul;
+#endif
 #endif
     default: break;
     }

@@ -167,7 +167,13 @@ void unpack_panel(const std::byte *tile, int first, int count, const std::byte *
         source.open_unit(unit);
         for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done) {
             auto &block = panel[done];
-            static_for<8>([&](auto g) { V::store(block.groups[g], source.template group<g>(b)); });
+            if constexpr (requires { &V::store_groups; }) // the level has an order of its own
+                static_for<4>([&](auto i) {
+                    V::store_groups(block.groups[2 * i], source.template group<2 * i>(b),
+                                    source.template group<2 * i + 1>(b));
+                });
+            else
+                static_for<8>([&](auto g) { V::store(block.groups[g], source.template group<g>(b)); });
             block.set_scales(source.scales(b));
             if constexpr (PanelBlock<V, arithmetic_of(type)>::has_factors)
                 static_for<2>(

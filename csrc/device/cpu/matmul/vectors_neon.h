@@ -1,6 +1,6 @@
 // NEON vectors with the dot-product extension. A tile has 16 lanes, four registers a vector. sdot takes
 // signed bytes on both sides, so weights lose their zero point while they are unpacked. Include from
-// *_neon.cpp only.
+// *_neon.cpp and *_i8mm.cpp only.
 #pragma once
 
 #include <arm_neon.h>
