@@ -111,10 +111,11 @@ struct Neon {
     static MUSER_INLINE C low_factor(W cc) { return top_byte(shift_left(cc, 24)); }
     static MUSER_INLINE C high_factor(W cc) { return top_byte(shift_left(cc, 16)); }
 
-    static MUSER_INLINE W dot(W sum, W w, int8x16_t values) {
-        return each<W>([&](int i) {
+    // Group i of 16 activation values.
+    template <int i> static MUSER_INLINE W dot(W sum, W w, int8x16_t values) {
+        return each<W>([&](int v) {
             const int32x4_t s =
-                vdotq_s32(vreinterpretq_s32_u32(sum.v[i]), vreinterpretq_s8_u32(w.v[i]), values);
+                vdotq_laneq_s32(vreinterpretq_s32_u32(sum.v[v]), vreinterpretq_s8_u32(w.v[v]), values, i);
             return vreinterpretq_u32_s32(s);
         });
     }
@@ -127,29 +128,27 @@ struct Neon {
     static MUSER_INLINE void block_sums(const Source &source, int b, const RowBlocks<R> &rows, F (&out)[R]) {
         constexpr Scaling scaling = Source::arithmetic.scaling;
         constexpr bool halves = scaling == Scaling::halves || scaling == Scaling::halves_min;
-        W total[R];
-        static_for<(halves ? 2 : 1)>([&](auto half) __attribute__((always_inline)) {
-            W sum[R];
-            for (int r = 0; r < R; ++r)
-                sum[r] = splat(0);
-            static_for<(halves ? 4 : 8)>([&](auto i) __attribute__((always_inline)) {
-                constexpr int g = 4 * half + i;
-                const W w = source.template group<g>(b);
-                for (int r = 0; r < R; ++r) {
-                    const auto *p = reinterpret_cast<const int32_t *>(rows.quants(r)) + g;
-                    sum[r] = dot(sum[r], w, vreinterpretq_s8_s32(vld1q_dup_s32(p)));
-                }
-            });
+        W sum[R], total[R];
+        static_for<2>([&](auto half) __attribute__((always_inline)) {
+            int8x16_t values[R];
             for (int r = 0; r < R; ++r) {
-                if constexpr (halves)
-                    total[r] = multiply_add(half == 0 ? splat(0) : total[r], sum[r],
-                                            source.template factor<half>(b));
-                else
-                    total[r] = sum[r];
+                values[r] = vld1q_s8(reinterpret_cast<const int8_t *>(rows.quants(r)) + 16 * half);
+                if (halves || half == 0)
+                    sum[r] = splat(0);
+            }
+            static_for<4>([&](auto i) __attribute__((always_inline)) {
+                const W w = source.template group<4 * half + i>(b);
+                for (int r = 0; r < R; ++r)
+                    sum[r] = dot<i>(sum[r], w, values[r]);
+            });
+            if constexpr (halves) {
+                const C factor = source.template factor<half>(b);
+                for (int r = 0; r < R; ++r)
+                    total[r] = multiply_add(half == 0 ? splat(0) : total[r], sum[r], factor);
             }
         });
         for (int r = 0; r < R; ++r)
-            out[r] = to_float(total[r]);
+            out[r] = to_float(halves ? total[r] : sum[r]);
     }
 };
 
