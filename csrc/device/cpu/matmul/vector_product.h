@@ -165,20 +165,8 @@ void unpack_panel(const std::byte *tile, int first, int count, const std::byte *
                 __builtin_prefetch(unit + panel_bytes + i, 0, 2);
         Source source;
         source.open_unit(unit);
-        for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done) {
-            auto &block = panel[done];
-            if constexpr (requires { &V::store_groups; }) // the level has an order of its own
-                static_for<4>([&](auto i) {
-                    V::store_groups(block.groups[2 * i], source.template group<2 * i>(b),
-                                    source.template group<2 * i + 1>(b));
-                });
-            else
-                static_for<8>([&](auto g) { V::store(block.groups[g], source.template group<g>(b)); });
-            block.set_scales(source.scales(b));
-            if constexpr (PanelBlock<V, arithmetic_of(type)>::has_factors)
-                static_for<2>(
-                    [&](auto half) { V::store(block.factors[half], source.template factor<half>(b)); });
-        }
+        for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done)
+            panel[done].unpack(source, b);
     }
 }
 

@@ -163,7 +163,10 @@ template <class V, Arithmetic a> struct alignas(64) PanelBlock {
     float scales[n_scales][V::lanes];
     std::byte factors[has_factors ? 2 : 1][4 * V::lanes];
 
-    MUSER_INLINE void set_scales(const Scales &from) {
+    // From block b of a PackedSource's unit.
+    template <class Source> MUSER_INLINE void unpack(const Source &source, int b) {
+        static_for<8>([&](auto g) { V::store(groups[g], source.template group<g>(b)); });
+        const Scales from = source.scales(b);
         V::store(scales[0], from.d);
         if constexpr (scaling == Scaling::scale_min)
             V::store(scales[1], from.m);
@@ -171,6 +174,8 @@ template <class V, Arithmetic a> struct alignas(64) PanelBlock {
             V::store(scales[1], from.m0);
             V::store(scales[2], from.m1);
         }
+        if constexpr (has_factors)
+            static_for<2>([&](auto half) { V::store(factors[half], source.template factor<half>(b)); });
     }
     MUSER_INLINE Scales get_scales() const {
         if constexpr (n_scales == 1)
