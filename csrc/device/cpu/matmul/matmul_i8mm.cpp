@@ -130,7 +130,7 @@ template <BlockType type> void pair_product(const ProductCall &call) {
             __builtin_memset(acc, 0, sizeof acc[0] * static_cast<size_t>((batch + 1) / 2));
             for (int first = 0; first < blocks; first += I8mm::panel_blocks) {
                 const int count = blocks - first < I8mm::panel_blocks ? blocks - first : I8mm::panel_blocks;
-                unpack_panel<I8mm, type>(call.tile(tile), first, count, panel);
+                unpack_panel<I8mm, type>(call.tile(tile), first, count, call.tile(call.last), panel);
                 panel_all_pairs<a>(panel, count, rows, batch, call.layout, first, acc);
             }
             for (int r = 0; r < batch; r += 2)
