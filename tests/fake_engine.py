@@ -35,6 +35,7 @@ class FakeTokenizer:
     vocab_size = VOCAB
     bos_id, eos_id, eot_id = BOS, EOS, EOT
     stop_ids = frozenset({EOS, EOT})
+    control_ids = frozenset(range(256, VOCAB))
     add_space_prefix = False
 
     def __init__(self, *, add_bos: bool = True) -> None:
@@ -49,6 +50,9 @@ class FakeTokenizer:
 
     def token_bytes(self, token: int) -> bytes:
         return bytes([token]) if token < 256 else f"<{token}>".encode()
+
+    def pieces(self) -> list[bytes]:
+        return [self.token_bytes(token) for token in range(VOCAB)]
 
     def is_control(self, token: int) -> bool:
         return token >= 256

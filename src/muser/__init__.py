@@ -18,6 +18,9 @@ from muser.errors import (
     FileAccessError,
     FileMissingError,
     ForkedError,
+    GrammarDeadEndError,
+    GrammarError,
+    GrammarLimitError,
     InternalError,
     LogitsError,
     ModelFormatError,
@@ -30,6 +33,7 @@ from muser.errors import (
     UnsupportedModelError,
     WaitTimeoutError,
 )
+from muser.grammar import Grammar
 from muser.model import Model
 from muser.params import SamplingParams
 from muser.pool import SlotPool
@@ -57,6 +61,10 @@ __all__ = [
     "FileAccessError",
     "FileMissingError",
     "ForkedError",
+    "Grammar",
+    "GrammarDeadEndError",
+    "GrammarError",
+    "GrammarLimitError",
     "Health",
     "InternalError",
     "LogitsError",

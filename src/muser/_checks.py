@@ -62,6 +62,12 @@ def boolean(parameter: str, value: object) -> bool:
     return bool(value)
 
 
+def string(parameter: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise refuse(parameter, "must be a str", value)
+    return value
+
+
 def choice(parameter: str, value: object, options: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in options:
         quoted = [f'"{option}"' for option in options]

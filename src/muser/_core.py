@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ Prompt: TypeAlias = str | Iterable[int] | NDArray[np.integer]
 
 
 if TYPE_CHECKING:
+    from muser.grammar.runtime import Runtime
     from muser.text import Tokenizer
 
 
@@ -36,6 +37,8 @@ class Core:
         self._make_tokenizer: Callable[[], Tokenizer] | None = make_tokenizer
         self._tokenizer: Tokenizer | None = None
         self._tokenizer_lock = threading.Lock()
+        self._grammars: Runtime | None = None
+        self._grammars_lock = threading.Lock()
         self.context = native.context
         self.vocab = native.vocab
         self.slots = native.slots
@@ -72,7 +75,7 @@ class Core:
 
     def drop(self) -> None:
         """Lets go of all memory, although sessions and results of the host may keep this object."""
-        self._native = self._make_tokenizer = self._tokenizer = None
+        self._native = self._make_tokenizer = self._tokenizer = self._grammars = None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -90,6 +93,30 @@ class Core:
             if self._closed:  # meanwhile
                 self._tokenizer = None
         return tokenizer
+
+    @property
+    def grammars(self) -> Runtime:
+        """Built with the first grammar: it takes a tenth of a second to a second, by the size of the vocabulary."""
+        tokenizer = self.tokenizer
+        grammars = self._grammars
+        if grammars is None:
+            from muser.grammar.runtime import Runtime  # with the engine behind it: not at import
+
+            with self._grammars_lock:
+                grammars = self._grammars
+                if grammars is None:
+                    grammars = self._grammars = Runtime(tokenizer, self.vocab)
+            if self._closed:  # meanwhile
+                self._grammars = None
+        return grammars
+
+    def grammar_stats(self) -> dict[str, Any]:
+        """What all masks since the load took, in seconds of whatever threads."""
+        grammars = self._grammars
+        return {
+            "grammar_masks": 0 if grammars is None else grammars.masks,
+            "grammar_mask_seconds": 0.0 if grammars is None else grammars.mask_seconds,
+        }
 
     def encode(self, prompt: Prompt, *, add_bos: bool | None = None, parameter: str = "prompt") -> NDArray[np.int32]:
         """Ids of a prompt, which the caller calls ``parameter``. Text is never parsed for control tokens; ``add_bos=None``: as the file says.

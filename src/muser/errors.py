@@ -85,6 +85,27 @@ class LogitsError(MuserError):
     index: int | None = None
 
 
+class GrammarError(MuserError, ValueError):
+    """What was given is no grammar: a mistake in its text, a rule without an end, a schema that cannot be kept.
+
+    ``line`` and ``column`` count from 1; None where the mistake has no place in a text.
+    """
+
+    line: int | None = None
+    column: int | None = None
+
+
+class GrammarLimitError(GrammarError):
+    """Compiling the grammar, or one step of it, takes more work than is allowed. Only its own generation fails."""
+
+
+class GrammarDeadEndError(MuserError):
+    """No token of the model's vocabulary continues the text, and the grammar cannot end there.
+
+    It takes a vocabulary that lacks pieces for what the grammar asks. Only its own generation fails.
+    """
+
+
 class ContextFullError(MuserError):
     """The tokens do not fit into the session. ``position`` + what was asked exceeds ``capacity`` (rows)."""
 

@@ -11,6 +11,7 @@ from muser._core import Core, Prompt
 from muser._native import NativeEngine, Scores
 from muser._queue import Ticket
 from muser.errors import CancelledError, ParameterError
+from muser.grammar.guide import Guide
 from muser.params import SamplingParams
 from muser.results import Chunk, Completion, FinishReason, Timings, TokenLogprob, Usage
 from muser.sampler import Sampler
@@ -37,6 +38,8 @@ class Generation:
         self.prompt_scores: list[Scores] | None = None
         self._end_tokens = _end_tokens(core, params)
         _check_ids(core, "logit_bias", [token for token, _ in params.logit_bias])
+        constraint = None if params.grammar is None else core.grammars.constraint(params.grammar, self._end_tokens)
+        self.guide = Guide(self.sampler, self._end_tokens, constraint)
         self._transcript = Transcript(core.tokenizer, params)
         self._logprob: TokenLogprob | None = None  # of the token sampled last
         self._finish: FinishReason = "cancelled"
@@ -103,15 +106,15 @@ class Generation:
             if suppressed:
                 sampler._native.suppress(sorted(self._end_tokens))
             with session._drive as engine:
+                self.guide.begin()
                 self._fill(engine, slot)
                 self._echo(self.prompt_scores or [])
                 if limit == 0:
                     self._finish = "length"
                     return
-                token = sampler._sample_slot(engine, slot)
-                self._score(engine, slot, token)
+                token = self._scored(engine, slot, self.guide.sample(engine, slot))
             self.clock.lap("prefill")
-            while token not in self._end_tokens:
+            while token is not None and token not in self._end_tokens:
                 yield token
                 if self._cancelled:
                     return
@@ -122,12 +125,11 @@ class Generation:
                     suppressed = False
                     sampler._native.suppress([])
                 with session._drive as engine:
-                    token = sampler._step_slot(engine, slot, token)
-                    self._score(engine, slot, token)
+                    token = self._scored(engine, slot, self.guide.step(engine, slot, token))
                 self._steps += 1
             self._end_token = token
             self._finish = "stop" if token in self.params.stop_token_ids else "eos"
-            if self.params.include_stop and self._finish == "stop":
+            if self.params.include_stop and token is not None and self._finish == "stop":
                 yield token
         finally:
             try:
@@ -158,10 +160,12 @@ class Generation:
             logprobs += [TokenLogprob(token=token, logprob=own, top=top) for token, (own, top) in zip(ids[1:], scores)]
             self._transcript.echo(ids, logprobs if self.params.logprobs else ())
 
-    def _score(self, engine: NativeEngine, slot: int, token: int) -> None:
-        if self.params.logprobs:
+    def _scored(self, engine: NativeEngine, slot: int, token: int | None) -> int | None:
+        """The same token."""
+        if self.params.logprobs and token is not None:
             own, top = engine.logprobs(slot, token, self.params.top_logprobs)
             self._logprob = TokenLogprob(token=token, logprob=own, top=top)
+        return token
 
     def result(self) -> Completion:
         """What there is until now."""
@@ -182,6 +186,9 @@ class Generation:
                 decode_seconds=laps.get("decode", 0.0),
                 prompt_tokens=prompt_tokens,
                 decode_steps=self._steps,
+                grammar_masks=self.guide.masks,
+                grammar_mask_seconds=self.guide.mask_seconds,
+                grammar_wait_seconds=self.guide.wait_seconds,
             ),
             logprobs=tuple(said.logprobs) if self.params.logprobs else None,
         )

@@ -168,6 +168,7 @@ class Model(Uncopied):
             ContextFullError: the prompt has ``context`` tokens or more.
             OverloadedError: 64 callers wait for a slot already. At once.
             LogitsError: the model computed a NaN: its file is damaged.
+            GrammarDeadEndError, GrammarLimitError: the ``grammar`` has no next token.
             WaitTimeoutError, ClosedError, UnhealthyError, DeviceError, ForkedError.
         """
         return run_to_end(self.stream(prompt, params, timeout=timeout, **overrides))
@@ -367,9 +368,11 @@ class Model(Uncopied):
 
         ``groups_by_width[w - 1]`` passes had w rows. ``rendezvous_*``: how often a pass waited for neighbours, how
         that ended, and for how long. ``*_tokens``, ``*_seconds``: work done while owning the device. ``slots``,
-        ``free``, ``waiting``, ``limit``, ``granted``, ``refused``: the line in front of the slots.
+        ``free``, ``waiting``, ``limit``, ``granted``, ``refused``: the line in front of the slots. ``grammar_masks``,
+        ``grammar_mask_seconds``: masks of grammars, most of whose time passes while the device works.
         """
-        return {**self._core.engine().stats(), **dataclasses.asdict(self.slots.stats())}
+        core = self._core
+        return {**core.engine().stats(), **core.grammar_stats(), **dataclasses.asdict(self.slots.stats())}
 
     def health(self) -> Health:
         """Whether the model can work. Never raises, except ForkedError."""

@@ -14,6 +14,7 @@ from muser import _chain
 from muser import _checks as checks
 from muser._chain import LogitsProcessor
 from muser.errors import ParameterError
+from muser.grammar import Grammar
 
 MAX_SEED = 2**64 - 1
 MAX_TOP_LOGPROBS = 20
@@ -181,6 +182,11 @@ class SamplingParams:
     echo: bool = False
     """The result begins with the prompt: text, tokens and, with ``logprobs``, their log-probabilities."""
 
+    grammar: Grammar | None = None
+    """What the text must look like (:class:`muser.Grammar`). End tokens and ``stop_token_ids`` are allowed only where
+    the grammar can end, and forced where nothing else is left, before ``min_tokens`` too; ``max_tokens`` may cut it
+    off (finish_reason "length")."""
+
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -202,6 +208,8 @@ class SamplingParams:
         if self.max_tokens is not None:
             put("max_tokens", checks.integer("max_tokens", self.max_tokens, 0, _MAX_INT, none=True))
         put("stop_token_ids", _token_ids(self.stop_token_ids))
+        if self.grammar is not None and not isinstance(self.grammar, Grammar):
+            raise checks.refuse("grammar", "must be a muser.Grammar or None", self.grammar)
         put("ignore_eos", checks.boolean("ignore_eos", self.ignore_eos))
         put("stop", _stop_strings(self.stop))
         put("include_stop", checks.boolean("include_stop", self.include_stop))
@@ -256,6 +264,7 @@ class SamplingOverrides(TypedDict, total=False):
     logprobs: bool
     top_logprobs: int
     echo: bool
+    grammar: Grammar | None
 
 
 def merged(params: SamplingParams | None, overrides: SamplingOverrides) -> SamplingParams:

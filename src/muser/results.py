@@ -46,6 +46,15 @@ class Timings:
     decode_steps: int
     """Rows decoded one by one: one fewer than the tokens sampled, the first of which the prefill pays for."""
 
+    grammar_masks: int = 0
+    """Masks of a grammar: one a token that was sampled."""
+
+    grammar_mask_seconds: float = 0.0
+    """What computing them took, in another thread while the device worked."""
+
+    grammar_wait_seconds: float = 0.0
+    """The part of it that the generation had to wait for."""
+
     @property
     def first_token_seconds(self) -> float:
         """From the call until the prompt was in the context; the first token follows within microseconds."""

@@ -16,7 +16,7 @@ from ..errors import ParameterError
 from .bpe import BpeEncoder
 from .fragments import Fragments
 from .metadata import Metadata
-from .pieces import piece_bytes
+from .pieces import all_piece_bytes, piece_bytes
 from .spm import SpmEncoder
 from .token_type import TokenType
 from .vocabulary import Vocabulary, read_vocabulary
@@ -55,6 +55,7 @@ class Tokenizer:
         self.pad_id: int | None = vocabulary.padding
         self.mask_id: int | None = vocabulary.mask
         self.stop_ids: frozenset[int] = vocabulary.stop
+        self.control_ids: frozenset[int] = vocabulary.control
         self.add_bos: bool = vocabulary.add_bos
         self.add_eos: bool = vocabulary.add_eos
         self.add_space_prefix: bool = vocabulary.add_space_prefix
@@ -123,6 +124,10 @@ class Tokenizer:
         if known is None:
             known = self._pieces[index] = piece_bytes(self._vocabulary, index)
         return known
+
+    def pieces(self) -> list[bytes]:
+        """:meth:`token_bytes` of every token, by id. Made anew each time."""
+        return all_piece_bytes(self._vocabulary)
 
     def token_text(self, token: int) -> str:
         """The token as the vocabulary spells it (for a control token: what a template writes)."""

@@ -1,0 +1,216 @@
+"""What is no grammar is refused when it is made, by name and place; nothing hangs, floods or ends the process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from muser import Grammar, GrammarError, GrammarLimitError, ParameterError
+from muser.grammar import backend
+
+GBNF = [  # text, line, column, part of the message
+    ("", 1, 1, "no rule named root"),
+    ("rooot ::= \"a\"", 1, 14, "no rule named root"),
+    ('root ::= "a', 1, 10, "never closed"),
+    ('root ::= "a\nb"', 1, 10, "never closed"),
+    ("root ::= [a", 1, 10, "never closed"),
+    ('root ::= ("a" | "b"', 1, 10, "never closed"),
+    ('root ::= "a")', 1, 13, "expected the end of the rule, found ')'"),
+    ('root : "a"', 1, 6, "expected ::="),
+    ('root ::= "a"\n\n  b ::= c', 3, 9, "no rule named c"),
+    ('# so\nroot ::= x\nx ::= "a"\nx ::= "b"', 4, 1, "defined twice"),
+    ('root ::= "\\q"', 1, 11, "an escape is one of"),
+    ('root ::= [\\x0]', 1, 11, "an escape is one of"),
+    ('root ::= "\\uD800"', 1, 11, "not a character"),
+    ('root ::= "\\U00110000"', 1, 11, "not a character"),
+    ("root ::= [z-a]", 1, 11, "backwards"),
+    ("root ::= []", 1, 10, "no character"),
+    ('root ::= "a"{3,2}', 1, 13, "at least 3 and at most 2"),
+    ('root ::= "a"{}', 1, 13, "a repetition is"),
+    ('root ::= "a"{x}', 1, 13, "a repetition is"),
+    ('root ::= "a"{99999999999999999999}', 1, 13, "at most 1000000"),
+    ("root ::= " + "(" * 65 + '"a"' + ")" * 65, 1, 74, "nested"),
+    ("root ::= <|eot|>", 1, 10, "tokens in a grammar"),
+    ('größe ::= "a"', 1, 3, "expected ::="),
+    ('root ::= größe', 1, 12, "expected the end of the rule"),
+    ("root ::= * ", 1, 10, "expected the end of the rule"),
+    ('root ::= "\ud800"', 1, 11, "surrogate"),
+    ("root ::= root", 1, 1, "the rule root never ends"),
+    ('root ::= root "a"', 1, 1, "the rule root never ends"),
+    ('root ::= "a" | b\nb ::= "x" c\nc ::= "y" b', 2, 1, "the rule b never ends"),
+    ('root ::= a\na ::= b\nb ::= a', 1, 1, "never ends"),
+    ('root ::= "x"+ loop{2}\nloop ::= "a" loop | "b" loop', 1, 1, "never ends"),
+    ('root ::= "a' + " " * 262_144 + '"', 1, 262_145, "more than 262144"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "column", "message"), GBNF, ids=range(len(GBNF)))
+def test_gbnf_errors_have_line_and_column(text: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(GrammarError, match=r"line \d+, column \d+") as caught:
+        Grammar.gbnf(text)
+    assert message in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "column", "message"),
+    [
+        ("a(b", 2, "unclosed group"),
+        ("ab/c[z-a]", 6, "invalid character class range"),
+        (r"\/\/x**(", 8, "unclosed group"),
+        ("a(?=b)", 2, "look-around"),
+        (r"(a)\1", 4, "backreferences"),
+        (r"a\b", None, "lookarounds not supported"),
+        ("a$b", None, "lookarounds not supported"),
+        (r"[^\s\S]", None, "no text matches"),
+        ("(?x) a b", 1, "flag x"),
+        ("a\ud800", 2, "surrogate"),
+    ],
+)
+def test_regex_errors(pattern: str, column: int | None, message: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        Grammar.regex(pattern)
+    assert message in str(caught.value)
+    assert caught.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"not": {"type": "string"}}, '"not"'),
+        ({"type": "array", "uniqueItems": True}, '"uniqueItems"'),
+        ({"type": "object", "propertyNames": {"maxLength": 3}}, '"propertyNames"'),
+        ({"if": {"type": "string"}, "then": False}, '"if"'),
+        ({"type": "object", "dependentRequired": {"a": ["b"]}}, '"dependentRequired"'),
+        ({"type": "strin"}, "strin"),
+        ({"type": "string", "pattern": "a(b"}, "unclosed group"),
+        ({"type": "string", "format": "no-such"}, "no-such"),
+        ({"$ref": "#/$defs/none"}, "/$defs/none"),
+        ({"$ref": "https://example.org/schema"}, "https://example.org/schema"),
+        (False, "schema is false"),
+        ({"enum": []}, "empty"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, "incompatible types"),
+        ({"type": "string", "minLength": 3, "maxLength": 2}, "minLength"),
+        ({"$ref": "#"}, "# never ends"),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "# never ends"),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#/$defs/x~1y"}], "$defs": {"x/y": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/x~1y"}}}}, "#/anyOf/1 never ends"),
+        ({"x-guidance": {}}, "x-guidance"),
+        ({"maximum": float("nan")}, "not JSON"),
+        ({"default": {1, 2}}, "not JSON"),
+        ("[1]", "a schema is an object"),
+    ],
+)  # fmt: skip
+def test_schema_errors_name_the_keyword(schema: object, message: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        Grammar.json_schema(schema)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+def test_schema_text_errors_have_line_and_column() -> None:
+    with pytest.raises(GrammarError) as caught:
+        Grammar.json_schema('{"type":\n  "string",}')
+    assert (caught.value.line, caught.value.column) == (2, 12)
+
+
+def test_arguments_of_other_types() -> None:
+    for make, value in [(Grammar.gbnf, 3), (Grammar.regex, b"a"), (Grammar.json_schema, [1]), (Grammar.choice, "yes"),
+                        (Grammar.choice, []), (Grammar.choice, [""]), (Grammar.choice, ["a", 1]), (Grammar.response_format, "json")]:  # fmt: skip
+        with pytest.raises(ParameterError):
+            make(value)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError):
+        Grammar.json_object(max_whitespace=-1)
+    with pytest.raises(TypeError):
+        Grammar()
+
+
+def test_response_format_is_openais() -> None:
+    schema = {"type": "integer"}
+    assert Grammar.response_format({"type": "text"}) is None
+    assert Grammar.response_format({"type": "json_object"}) == Grammar.json_object()
+    form = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": schema}}
+    assert Grammar.response_format(form) == Grammar.json_schema(schema)
+
+
+def test_grammars_are_values() -> None:
+    one = Grammar.choice(["yes", "no"])
+    assert pickle.loads(pickle.dumps(one)) == one and hash(one) == hash(Grammar.choice(["yes", "no"]))
+    assert one != Grammar.choice(["yes"])
+    with pytest.raises(AttributeError):
+        one._lark = ""  # type: ignore[misc]
+
+
+HOSTILE = {
+    "chain": lambda: Grammar.gbnf("root ::= a0\n" + "".join(f"a{i} ::= a{i + 1}\n" for i in range(8_000)) + 'a8000 ::= "x"'),
+    "ring": lambda: Grammar.gbnf(
+        "root ::= a0\n" + "".join(f'a{i} ::= "b" a{i + 1} | "c"\n' for i in range(5_000)) + 'a5000 ::= a0 "x" | "y"'
+    ),
+    "doubling": lambda: Grammar.gbnf("root ::= a0\n" + "".join(f"a{i} ::= a{i + 1} a{i + 1}\n" for i in range(60)) + 'a60 ::= "x"'),
+    "repetition": lambda: Grammar.gbnf('root ::= (("a"{1000}){1000}){1000}'),
+    "nullable": lambda: Grammar.gbnf('root ::= root root | "" | "a" | (("")*)*'),
+    "million": lambda: Grammar.regex("((a{1000}){1000})"),
+    "product": lambda: Grammar.regex("(a|b|ab)*(c|d|cd)*((a|b){1,300}c){1,300}"),
+    "letters": lambda: Grammar.regex(r"(\p{L}{1,100}){1,100}"),
+    "parentheses": lambda: Grammar.regex("(" * 20_000 + "a" + ")" * 20_000),
+    "options": lambda: Grammar.choice([f"option {i}" for i in range(15_000)]),
+    "references": lambda: Grammar.json_schema(
+        {"$ref": "#/$defs/0", "$defs": {**{str(i): {"items": {"$ref": f"#/$defs/{i + 1}"}} for i in range(6_000)}, "6000": {}}}
+    ),
+    "all of": lambda: Grammar.json_schema(
+        {"$ref": "#/$defs/0", "$defs": {**{str(i): {"allOf": [{"$ref": f"#/$defs/{i + 1}"}] * 2} for i in range(40)}, "40": {}}}
+    ),
+    "enum": lambda: Grammar.json_schema({"enum": [f"value {i}" for i in range(15_000)]}),
+    "properties": lambda: Grammar.json_schema({"properties": {f"p{i}": {} for i in range(9_000)}}),
+    "nested": lambda: Grammar.json_schema('{"items":' * 20_000 + "{}" + "}" * 20_000),
+    "length": lambda: Grammar.json_schema({"type": "string", "minLength": 10**6}),
+    "items": lambda: Grammar.json_schema({"type": "array", "minItems": 10**6, "items": {"type": "null"}}),
+    "multiple": lambda: Grammar.json_schema({"type": "integer", "multipleOf": 7919 * 104729}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_grammars_end_in_bounded_time(name: str) -> None:
+    """In a process of its own: an overflown stack would end it. Masks are computed in a thread of 512 kB, as macOS
+    gives them."""
+    code = f"""
+import sys; sys.path[:0] = {sys.path!r}
+import test_grammar_errors; test_grammar_errors.run_hostile({name!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stderr == ""
+    seconds, megabytes = json.loads(done.stdout)
+    assert seconds < 20 and megabytes < 400
+
+
+def run_hostile(name: str) -> None:
+    import resource
+
+    def megabytes() -> float:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
+
+    def steps() -> None:
+        matcher = backend.compile_grammar(grammar._lark, backend.bytes_vocabulary()).deep_copy()
+        for _ in range(30):
+            mask = matcher.compute_bitmask()
+            token = next((t for t in b"xabc{[\"1n}]" if mask[t // 8] >> t % 8 & 1), None)
+            if matcher.is_error() or token is None:
+                break
+            matcher.consume_token(token)
+
+    before, start = megabytes(), time.perf_counter()
+    try:
+        grammar = HOSTILE[name]()
+    except (GrammarLimitError, GrammarError):
+        pass
+    else:
+        threading.stack_size(512 * 1024)
+        thread = threading.Thread(target=steps)
+        thread.start()
+        thread.join()
+    print(json.dumps([time.perf_counter() - start, megabytes() - before]))
