@@ -15,7 +15,7 @@ constexpr float kMost = std::numeric_limits<float>::max();
 
 int64_t Candidates::load(std::span<const float> row) {
     row_ = row;
-    owned_ = listed_ = false;
+    owned_ = listed_ = weighed_ = false;
     scale_ = 1.0f;
     block_best_.resize((row.size() + kBlock - 1) / kBlock);
     for (size_t b = 0; b < block_best_.size(); ++b) {
@@ -48,7 +48,7 @@ int32_t Candidates::first_maximum() const {
     return static_cast<int32_t>(std::find(from, row_.end(), best_) - row_.begin());
 }
 
-size_t Candidates::count() {
+size_t Candidates::count() const {
     if (listed_)
         return list_.size();
     size_t n = 0;
@@ -81,6 +81,7 @@ void Candidates::edited() {
     for (size_t b : touched_)
         block_best_[b] = best_of_block(block_of(row_, b));
     touched_.clear();
+    weighed_ = false;
     if (listed_)
         std::erase_if(list_, [](const Candidate &c) { return c.logit == -kInfinity; });
     find_best();
@@ -108,10 +109,23 @@ void Candidates::settle() {
     }
     best_ = scaled(best_);
     scale_ = 1.0f;
+    weighed_ = false;
 }
 
 uint64_t Candidates::weigh() {
     uint64_t total = 0;
+    if (weights_known()) {
+        if (listed_)
+            for (const Candidate &c : list_)
+                total += c.weight;
+        else
+            for (uint64_t sum : block_weight_)
+                total += sum;
+        return total;
+    }
+    weighed_ = true;
+    weighed_best_ = best_;
+    weighed_scale_ = scale_;
     if (listed_) {
         for (Candidate &c : list_) {
             c.weight = muser::weight_of((c.logit - best_) * scale_);
@@ -159,18 +173,17 @@ void Candidates::collect(float threshold, std::vector<Candidate> &into) const {
     for (size_t b = 0; b < block_best_.size(); ++b) {
         if (block_best_[b] < threshold)
             continue;
+        const bool known = weights_known() && block_weight_[b] > 0;
         const size_t end = std::min((b + 1) * kBlock, row_.size());
         for (size_t i = b * kBlock; i < end; ++i)
             if (row_[i] >= threshold)
-                into.push_back({row_[i], static_cast<int32_t>(i), 0});
+                into.push_back({row_[i], static_cast<int32_t>(i), known ? weights_[i] : 0});
     }
 }
 
 std::vector<Candidate> &Candidates::list() {
-    if (!listed_) {
-        collect(-kInfinity, list_);
-        listed_ = true;
-    }
+    if (!listed_)
+        keep_above(-kInfinity);
     return list_;
 }
 
@@ -178,6 +191,7 @@ void Candidates::keep_above(float threshold) {
     if (listed_) {
         std::erase_if(list_, [&](const Candidate &c) { return c.logit < threshold; });
     } else {
+        weighed_ = weights_known(); // then they come along
         collect(threshold, list_);
         listed_ = true;
     }

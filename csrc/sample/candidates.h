@@ -35,7 +35,7 @@ class Candidates {
     float best() const { return best_; } // -inf: there is no candidate
     float scale() const { return scale_; }
     int32_t first_maximum() const; // the first in rank
-    size_t count();
+    size_t count() const;
 
     // -- editing logits: find(), write, and edited() at the end ------------------------------------------------
     float *find(int32_t token); // nullptr if it is no candidate
@@ -45,13 +45,13 @@ class Candidates {
     void settle();                // multiplies the scale into the logits (clamped to finite) and makes it 1
 
     // -- weights ---------------------------------------------------------------------------------------------
-    uint64_t weigh();               // computes all weights; returns their sum
-    int32_t at(uint64_t rest) const; // the first token, by id, at which the running sum of weights exceeds rest
+    uint64_t weigh();                // computes all weights, unless they are known; returns their sum
+    int32_t at(uint64_t rest) const; // after weigh(): the first token, by id, at which the running sum of weights exceeds rest
     uint32_t weight_of(int32_t token) const; // of a candidate
 
     // -- choosing ----------------------------------------------------------------------------------------------
     bool is_list() const { return listed_; }
-    std::vector<Candidate> &list(); // all candidates, ascending by id. Weights are missing if it was dense until now
+    std::vector<Candidate> &list(); // all candidates, ascending by id
     void keep_above(float threshold); // logit >= threshold; makes a list
     void keep_best(size_t k);         // the first k in rank; makes a list
     void keep_until(const Candidate &last); // what does not rank after it; of a list
@@ -81,7 +81,26 @@ class Candidates {
         }
     }
 
+    // f(logit, weight) for the candidates that weigh something, after weigh().
+    template <class F> void each_weighed(F f) const {
+        if (listed_) {
+            for (const Candidate &c : list_)
+                if (c.weight > 0)
+                    f(c.logit, c.weight);
+            return;
+        }
+        for (size_t b = 0; b < block_best_.size(); ++b) {
+            if (block_weight_[b] == 0)
+                continue;
+            const size_t end = std::min((b + 1) * kBlock, row_.size());
+            for (size_t i = b * kBlock; i < end; ++i)
+                if (weights_[i] > 0)
+                    f(row_[i], weights_[i]);
+        }
+    }
+
   private:
+    bool weights_known() const { return weighed_ && weighed_best_ == best_ && weighed_scale_ == scale_; }
     void own();
     void find_best();
     float bound_of_best(size_t k);
@@ -93,6 +112,8 @@ class Candidates {
     bool listed_ = false;
     float best_ = -kInfinity;
     float scale_ = 1.0f;
+    bool weighed_ = false; // since the last edit, and at:
+    float weighed_best_ = 0, weighed_scale_ = 0;
     std::vector<Candidate> list_;
     // Scratch, kept between tokens so that sampling allocates nothing.
     std::vector<float> block_best_;

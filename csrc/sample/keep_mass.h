@@ -1,4 +1,8 @@
 // Keeps the shortest prefix of an order whose weights sum to a target: what top_p and typical_p have in common.
+//
+// The order: a key >= 0, ascending, ties by rank. `reached(sum)` says whether a sum of weights is enough; it must hold
+// for the sum of all. Linear: sums over buckets of the key, 1/64 wide, find the bucket in which the prefix ends, and
+// halving finds the place inside it; nothing is sorted but the last few.
 #pragma once
 
 #include <algorithm>
@@ -10,30 +14,36 @@
 
 namespace muser {
 
-// The order: key(candidate) >= 0 ascending, ties by rank. reached(sum) says whether a sum of weights is enough;
-// it must hold for the sum of all. Linear: sums over 1/64 wide buckets of the key find the bucket in which the
-// prefix ends, and halving finds the place inside it; nothing is sorted but the last few.
-template <class Key, class Reached> void keep_mass(std::vector<Candidate> &list, std::vector<Candidate> &scratch, Key key, Reached reached) {
-    constexpr size_t kBuckets = 64 * 21 + 1; // beyond 21 there is hardly any weight
-    auto bucket_of = [&](const Candidate &c) {
-        const double k = key(c) * 64;
-        return k < double(kBuckets - 1) ? static_cast<size_t>(k) : kBuckets - 1;
-    };
+inline constexpr size_t kMassBuckets = 64 * 21 + 1; // beyond 21 there is hardly any weight
+
+inline size_t mass_bucket(double key) { return key < 21 ? static_cast<size_t>(key * 64) : kMassBuckets - 1; }
+
+struct MassPrefix {
+    size_t bucket;   // in which it ends
+    uint64_t before; // the sum of all buckets before
+};
+
+// visit(add) calls add(key, weight) for everything that weighs something.
+template <class Visit, class Reached> MassPrefix find_mass(Visit visit, Reached reached) {
+    std::array<uint64_t, kMassBuckets> sums{};
+    visit([&](double key, uint32_t weight) { sums[mass_bucket(key)] += weight; });
+    MassPrefix prefix{0, 0};
+    while (prefix.bucket + 1 < kMassBuckets && !reached(prefix.before + sums[prefix.bucket]))
+        prefix.before += sums[prefix.bucket++];
+    return prefix;
+}
+
+// The list must hold all of the prefix, with weights.
+template <class Key, class Reached>
+void keep_mass(std::vector<Candidate> &list, std::vector<Candidate> &scratch, MassPrefix prefix, Key key, Reached reached) {
     auto before = [&](const Candidate &a, const Candidate &b) {
-        const auto ka = key(a), kb = key(b);
+        const auto ka = key(a.logit), kb = key(b.logit);
         return ka < kb || (ka == kb && ranks_before(a, b));
     };
-
-    std::array<uint64_t, kBuckets> sums{};
-    for (const Candidate &c : list)
-        sums[bucket_of(c)] += c.weight;
-    uint64_t sum = 0;
-    size_t last_bucket = 0;
-    while (last_bucket + 1 < kBuckets && !reached(sum + sums[last_bucket]))
-        sum += sums[last_bucket++];
-
     scratch.clear();
-    std::copy_if(list.begin(), list.end(), std::back_inserter(scratch), [&](const Candidate &c) { return bucket_of(c) == last_bucket; });
+    std::copy_if(list.begin(), list.end(), std::back_inserter(scratch),
+                 [&](const Candidate &c) { return mass_bucket(key(c.logit)) == prefix.bucket; });
+    uint64_t sum = prefix.before;
     auto first = scratch.begin(), last = scratch.end();
     while (last - first > 32) {
         const auto middle = first + (last - first) / 2;
@@ -53,8 +63,8 @@ template <class Key, class Reached> void keep_mass(std::vector<Candidate> &list,
         ++first;
     const Candidate end = *first;
     std::erase_if(list, [&](const Candidate &c) {
-        const size_t b = bucket_of(c);
-        return b > last_bucket || (b == last_bucket && before(end, c));
+        const size_t b = mass_bucket(key(c.logit));
+        return b > prefix.bucket || (b == prefix.bucket && before(end, c));
     });
 }
 

@@ -42,7 +42,6 @@ void keep_unsurprising(Candidates &set, double mu) {
         // The same in logits, with a margin for the rounding of log and exp; the exact comparison follows.
         const double lightest = std::min(std::max(bound, 1.0) / (1 << kWeightBits), 1.0);
         set.keep_above(static_cast<float>(double(set.best()) + (std::log(lightest) - 0.01) / double(set.scale())));
-        set.weigh();
     }
     const int32_t first = set.first_maximum();
     set.keep_if([&](const Candidate &c) { return c.token == first || (c.weight > 0 && double(c.weight) >= bound); });

@@ -54,8 +54,10 @@ void Sampler::load(std::span<const float> logits, AllowedTokens mask) {
         throw bad_logits("logits[" + std::to_string(nan) + "] is NaN", "nan", nan);
     if (set_.best() == -kInfinity)
         throw bad_logits("every logit is -inf: there is no token to choose", "-inf");
-    if (mask)
-        set_.load(allowed(logits, *mask));
+    if (mask) {
+        mask_row(logits, *mask, row_);
+        set_.load(row_);
+    }
     for (int32_t token : suppressed_)
         if (float *logit = set_.find(token))
             *logit = -kInfinity;
@@ -73,26 +75,6 @@ void Sampler::load(std::span<const float> logits, AllowedTokens mask) {
         add_bias(set_, params_);
     if (set_.best() == -kInfinity)
         throw Error(ErrorCode::logits, "every token that mask, suppress and logit_bias allow has a logit of -inf");
-}
-
-std::span<const float> Sampler::allowed(std::span<const float> logits, std::span<const uint32_t> mask) {
-    const size_t words = (logits.size() + 31) / 32;
-    if (mask.size() != words)
-        throw parameter_error("mask", "must have " + std::to_string(words) + " words of 32 tokens", static_cast<int64_t>(mask.size()));
-    row_.assign(logits.size(), -kInfinity);
-    for (size_t w = 0; w < words; ++w) {
-        if (mask[w] == 0)
-            continue;
-        const size_t first = w * 32, end = std::min(first + 32, logits.size());
-        if (mask[w] == ~uint32_t{0})
-            std::copy(logits.begin() + static_cast<std::ptrdiff_t>(first), logits.begin() + static_cast<std::ptrdiff_t>(end),
-                      row_.begin() + static_cast<std::ptrdiff_t>(first));
-        else
-            for (size_t i = first; i < end; ++i)
-                if ((mask[w] >> (i - first) & 1) != 0)
-                    row_[i] = logits[i];
-    }
-    return row_;
 }
 
 void Sampler::apply(Step step) {

@@ -13,8 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,10 +22,9 @@
 #include "sample/history.h"
 #include "sample/params.h"
 #include "sample/random_stream.h"
+#include "sample/token_mask.h"
 
 namespace muser {
-
-using AllowedTokens = std::optional<std::span<const uint32_t>>;
 
 // What changes from token to token; state.h writes it down. Copied for a fork.
 struct SamplerState {
@@ -49,7 +46,6 @@ class Sampler {
     Sampler &operator=(const Sampler &) = delete;
 
     // The token is accepted (see there) before it returns.
-    // mask: nothing, or one bit a token, set where the token is allowed; token i is bit i % 32 of word i / 32.
     // Error{parameter "logits"} for an empty row, a NaN (field "index"), or a row that is all -inf;
     // Error{parameter "mask"} unless it has ceil(vocab / 32) words; Error{logits} if mask, suppress() and logit_bias leave none.
     int32_t sample(std::span<const float> logits, AllowedTokens mask = {});
@@ -66,7 +62,6 @@ class Sampler {
 
   private:
     void load(std::span<const float> logits, AllowedTokens mask);
-    std::span<const float> allowed(std::span<const float> logits, std::span<const uint32_t> mask);
     void apply(Step step);
     int32_t choose();
 

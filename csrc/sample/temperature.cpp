@@ -9,7 +9,7 @@ namespace muser {
 void apply_temperature(Candidates &set, const SamplerParams &params) {
     double temperature = params.temperature;
     if (params.dynatemp_range > 0) {
-        const size_t n = set.list().size();
+        const size_t n = set.count();
         if (n < 2)
             return;
         const uint64_t total = set.weigh();

@@ -35,29 +35,27 @@ void keep_top_k(Candidates &set, int32_t k) {
 }
 
 void keep_top_p(Candidates &set, double top_p) {
-    uint64_t total = set.weigh();
-    if (!set.is_list()) {
-        // Tokens lighter than (1 - top_p) * total / n weigh less than (1 - top_p) * total together, so the others
-        // hold the nucleus. The margin covers the rounding of log and exp.
-        const double lightest = (1 - top_p) * double(total) / double(set.vocab()) / (1 << kWeightBits);
-        set.keep_above(static_cast<float>(double(set.best()) + (std::log(lightest) - 0.01) / double(set.scale())));
-        set.weigh();
+    const double target = top_p * double(set.weigh());
+    auto key = [&](float logit) { return distance(set, logit); };
+    auto reached = [&](uint64_t sum) { return double(sum) >= target; };
+    const MassPrefix prefix = find_mass(
+        [&](auto add) { set.each_weighed([&](float logit, uint32_t weight) { add(key(logit), weight); }); }, reached);
+    if (!set.is_list()) { // of the row only what can be in the prefix; the margin covers rounding
+        const double farthest = (double(prefix.bucket + 1) / 64 + 0.01) / double(set.scale());
+        set.keep_above(prefix.bucket + 1 == kMassBuckets ? -kInfinity : static_cast<float>(double(set.best()) - farthest));
     }
-    const double target = top_p * double(total);
-    keep_mass(
-        set.list(), set.scratch(), [&](const Candidate &c) { return distance(set, c.logit); },
-        [&](uint64_t sum) { return double(sum) >= target; });
+    keep_mass(set.list(), set.scratch(), prefix, key, reached);
 }
 
 void keep_min_p(Candidates &set, double log_min_p) {
     set.keep_above(static_cast<float>(double(set.best()) + log_min_p / double(set.scale())));
 }
 
-double mean_distance(Candidates &set, uint64_t total) {
+double mean_distance(const Candidates &set, uint64_t total) {
     Wide sum = 0;
-    for (const Candidate &c : set.list())
-        if (c.weight > 0) // then it is below 21
-            sum += static_cast<Wide>(c.weight) * static_cast<uint64_t>(distance(set, c.logit) * 1048576.0f);
+    set.each_weighed([&](float logit, uint32_t weight) { // then the distance is below 21, and 2^20 times it an integer below 2^25
+        sum += static_cast<Wide>(static_cast<uint64_t>(weight) * static_cast<uint32_t>(distance(set, logit) * 1048576.0f));
+    });
     return double(sum) / double(static_cast<Wide>(total) << 20);
 }
 
@@ -66,9 +64,11 @@ void keep_typical(Candidates &set, double typical_p) {
     const uint64_t total = set.weigh();
     const double mean = mean_distance(set, total);
     const double target = typical_p * double(total);
-    keep_mass(
-        set.list(), set.scratch(), [&](const Candidate &c) { return std::abs(double(distance(set, c.logit)) - mean); },
-        [&](uint64_t sum) { return double(sum) > target; });
+    auto key = [&](float logit) { return std::abs(double(distance(set, logit)) - mean); };
+    auto reached = [&](uint64_t sum) { return double(sum) > target; };
+    const MassPrefix prefix = find_mass(
+        [&](auto add) { set.each_weighed([&](float logit, uint32_t weight) { add(key(logit), weight); }); }, reached);
+    keep_mass(set.list(), set.scratch(), prefix, key, reached);
     set.removed();
 }
 

@@ -23,6 +23,6 @@ void keep_typical(Candidates &set, double typical_p);
 void keep_top_n_sigma(Candidates &set, double n);
 
 // The mean distance from the best under the weights, for the entropy: log(total / 2^30) + this. After weigh().
-double mean_distance(Candidates &set, uint64_t total);
+double mean_distance(const Candidates &set, uint64_t total);
 
 } // namespace muser
