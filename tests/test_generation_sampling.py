@@ -208,3 +208,46 @@ def test_masks_are_checked():
             muser.Sampler().sample(row, bad)  # type: ignore[arg-type]
         assert caught.value.parameter == "mask"
     assert muser.Sampler().sample(row, np.array([0, 1 << 3], np.uint32)) == 35
+
+
+PARAMETERS = [
+    {"repetition_penalty": 1.3, "dry_multiplier": 1.0, "dry_allowed_length": 1},
+    {"mirostat": 2, "mirostat_tau": 3.0},
+    {"adaptive_target": 0.2, "min_p": 0.01},
+    {"xtc_probability": 0.5, "xtc_threshold": 0.02, "typical_p": 0.9, "dynatemp_range": 0.5},
+    {"logits_processors": [lambda tokens, logits: logits.__setitem__(slice(None, None, 2), -np.inf)]},
+]
+
+
+def test_the_real_engine_alone_in_company_and_stepped_by_hand():
+    with muser.Model.tiny(context=256) as model:
+        prompt = model.tokenize("One sunny day, Mia went to", add_bos=True)
+        params = [SamplingParams(seed=9, max_tokens=24, ignore_eos=True, **p) for p in PARAMETERS]
+        alone = [model.generate(prompt, p).tokens for p in params]
+        assert len(set(alone)) == len(alone)
+        company: dict[int, tuple[int, ...]] = {}
+
+        def generate(n: int) -> None:
+            company[n] = model.generate(prompt, params[n]).tokens
+
+        threads = [threading.Thread(target=generate, args=(n,)) for n in range(len(params))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [company[n] for n in range(len(params))] == alone
+
+        for p, expected in zip(params, alone):
+            sampler = Sampler(p, tokenizer=model.tokenizer)
+            sampler.accept(prompt)
+            with model.session() as session:
+                session.prefill(prompt)
+                tokens = []
+                for n in range(24):
+                    if n == 12:  # in another process, perhaps
+                        state, sampler = sampler.state(), Sampler(p, tokenizer=model.tokenizer)
+                        sampler.restore(state)
+                    tokens.append(session.sample(sampler))
+                    if n < 23:
+                        session.decode(tokens[-1])
+            assert tuple(tokens) == expected

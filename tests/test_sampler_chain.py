@@ -120,6 +120,30 @@ def test_any_chain_equals_the_oracle(p, values, history):
         assert math.isfinite(oracle.mu)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"typical_p": 0.9}, {"top_n_sigma": 1.0}, {"dynatemp_range": 0.5}, {"mirostat": 1}, {"mirostat": 2},
+        {"adaptive_target": 0.01}, {"xtc_probability": 1.0, "xtc_threshold": 1e-4}, {"top_p": 0.9, "temperature": 1.7},
+        {"temperature": 1.7, "top_p": 0.9, "min_p": 1e-3, "samplers": ("temperature", "top_p", "min_p")},
+        {"repetition_penalty": 1.2, "logit_bias": [(7, 20.0)], "typical_p": 0.5, "top_p": 0.9},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_large_vocabularies_equal_the_oracle(parameters):
+    """Rows that stay as they are for as long as they can; and masks over them."""
+    rng = np.random.default_rng(6)
+    flat = rng.standard_normal(5003).astype(F32) * 2
+    peaked = flat.copy()
+    peaked[rng.integers(5003, size=30)] += 9
+    mask = rng.integers(2**32, size=157, dtype=np.uint32) & rng.integers(2**32, size=157, dtype=np.uint32)
+    allowed = {t for t in range(5003) if mask[t // 32] >> np.uint32(t % 32) & np.uint32(1)}
+    ours, oracle = _muser.Sampler(**parameters, seed=2), Oracle(**parameters, seed=2)
+    for row in (flat, peaked, flat, peaked):
+        assert ours.sample(row) == oracle.sample(row)
+        assert ours.sample(row, mask) == oracle.sample(row, allowed)
+
+
 def test_a_long_generation_equals_the_oracle():
     """Penalties and DRY remember what mirostat chose; the windows move."""
     p = {"mirostat": 2, "repetition_penalty": 1.1, "penalty_last_n": 16, "dry_multiplier": 1.0, "dry_penalty_last_n": 40}
