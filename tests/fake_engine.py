@@ -100,7 +100,7 @@ class FakeEngine:
 
     # -- what the engine offers --------------------------------------------------------------------------------
 
-    def prefill(self, slot, tokens, timeout) -> None:
+    def prefill(self, slot, tokens, timeout, reuse=False) -> int:
         assert tokens.dtype == np.int32 and tokens.ndim == 1
         with self._use(slot) as state:
             if len(state.tokens) + len(tokens) > self.context:
@@ -115,6 +115,14 @@ class FakeEngine:
                 self._work("prefill", slot, state, deadline)
                 state.tokens += piece
             state.logits = self._logits(state.tokens)
+        return 0
+
+    def reusable(self, slot, tokens) -> int:
+        retained = self._state(slot).tokens
+        return next((i for i, (a, b) in enumerate(zip(retained, tokens)) if a != b), min(len(retained), len(tokens)))
+
+    def retained(self, slot) -> int:
+        return len(self._state(slot).tokens)
 
     def decode(self, slot, token, timeout) -> None:
         with self._use(slot) as state:

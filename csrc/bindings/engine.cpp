@@ -24,6 +24,7 @@ namespace muser::bindings {
 
 namespace {
 
+using ByteArray = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using TokenArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::unique_ptr<Device> make_device(const std::string &name, std::optional<int> threads) {
@@ -49,7 +50,7 @@ KvType parse_kv(const std::string &name) {
 // file: a GgufFile, which the engine then shares, or a path.
 std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
-                             std::optional<uint64_t> memory_limit) {
+                             std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache) {
     const GgufFile *opened = nullptr;
     std::string path;
     if (!nb::try_cast(file, opened))
@@ -59,6 +60,7 @@ std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slo
     options.kv_type = parse_kv(kv_dtype);
     options.prefill_patience = prefill_patience;
     options.memory_limit = memory_limit.value_or(0);
+    options.prefix_cache = prefix_cache;
     if (context) {
         if (*context < 1 || *context > INT32_MAX)
             throw parameter_error("context", "must be at least 1", *context);
@@ -83,6 +85,7 @@ nb::dict plan_dict(const MemoryPlan &plan) {
     d["retained_logits"] = plan.retained;
     d["total"] = plan.total;
     d["available"] = plan.available;
+    d["prefix_cache"] = plan.prefix_cache;
     d["growing_planes"] = plan.growing_planes;
     d["growing_rows"] = plan.growing_rows;
     d["ring_planes"] = plan.ring_planes;
@@ -111,6 +114,11 @@ nb::dict stats_dict(const EngineStats &stats) {
     d["decode_tokens"] = stats.decode_tokens;
     d["prefill_seconds"] = static_cast<double>(stats.prefill_ns) * 1e-9;
     d["decode_seconds"] = static_cast<double>(stats.decode_ns) * 1e-9;
+    d["reused_tokens"] = stats.reused_tokens;
+    d["prefix_cache_entries"] = stats.prefixes.entries;
+    d["prefix_cache_bytes"] = stats.prefixes.bytes;
+    d["prefix_cache_limit"] = stats.prefixes.budget;
+    d["prefix_cache_evicted"] = stats.prefixes.evicted;
     return d;
 }
 
@@ -126,6 +134,15 @@ nb::object logits_array(Engine &engine, int slot) {
     if (!logits)
         return nb::none();
     return owning_array(logits->data(), logits->size(), logits);
+}
+
+nb::object snapshot_array(Engine &engine, int slot) {
+    std::shared_ptr<const std::vector<std::byte>> bytes;
+    {
+        Unlocked unlocked;
+        bytes = std::make_shared<const std::vector<std::byte>>(engine.snapshot(slot));
+    }
+    return owning_array(reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size(), bytes);
 }
 
 nb::object tokens_array(Engine &engine, int slot) {
@@ -239,7 +256,7 @@ void init_engine(nb::module_ &m) {
     using namespace nb::literals;
     nb::class_<Engine>(m, "Engine")
         .def(nb::new_(&load), "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
-             "prefill_patience"_a.none(), "memory_limit"_a.none())
+             "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none())
         .def_prop_ro("architecture", [](const Engine &e) { return e.hparams().architecture; })
         .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })
         .def_prop_ro("model_context", [](const Engine &e) { return e.hparams().context; })
@@ -250,11 +267,11 @@ void init_engine(nb::module_ &m) {
         .def_prop_ro("device_description", [](const Engine &e) { return e.device_info().description; })
         .def("memory_plan", [](const Engine &e) { return plan_dict(e.memory_plan()); })
         .def("prefill",
-             [](Engine &e, int slot, TokenArray tokens, std::optional<double> timeout) {
+             [](Engine &e, int slot, TokenArray tokens, std::optional<double> timeout, bool reuse) {
                  Unlocked unlocked;
-                 e.prefill(slot, {tokens.data(), tokens.size()}, make_wait(timeout));
+                 return e.prefill(slot, {tokens.data(), tokens.size()}, make_wait(timeout), reuse);
              },
-             "slot"_a, "tokens"_a, "timeout"_a.none())
+             "slot"_a, "tokens"_a, "timeout"_a.none(), "reuse"_a = false)
         .def("decode",
              [](Engine &e, int slot, int32_t token, std::optional<double> timeout) {
                  Unlocked unlocked;
@@ -284,6 +301,17 @@ void init_engine(nb::module_ &m) {
         .def("position", &Engine::position, "slot"_a)
         .def("rewind", &Engine::rewind, "slot"_a, "to"_a)
         .def("reset", &Engine::reset, "slot"_a)
+        .def("reusable",
+             [](Engine &e, int slot, TokenArray tokens) { return e.reusable(slot, {tokens.data(), tokens.size()}); }, "slot"_a,
+             "tokens"_a)
+        .def("retained", &Engine::retained, "slot"_a)
+        .def("snapshot", &snapshot_array, "slot"_a)
+        .def("restore",
+             [](Engine &e, int slot, ByteArray snapshot) {
+                 Unlocked unlocked;
+                 e.restore(slot, {reinterpret_cast<const std::byte *>(snapshot.data()), snapshot.size()});
+             },
+             "slot"_a, "snapshot"_a)
         .def("cancel", &Engine::cancel, "slot"_a)
         .def("clear_cancel", &Engine::clear_cancel, "slot"_a)
         .def("leave_decode", &Engine::leave_decode, "slot"_a)

@@ -62,16 +62,22 @@ struct PlaneSpec {
     bool ring;
 };
 
-// All planes of one session, indexed by layer. Memory is committed as rows are first written.
+struct Positions { // begin <= p < end
+    uint32_t begin, end;
+};
+
+// All planes of one session, indexed by layer. Memory is committed as rows are first written. The ways to
+// move rows are for sessions at rest: no pass uses the store meanwhile. A ring must still hold the positions.
 class KvStore {
   public:
     virtual ~KvStore() = default;
+    // Out of and into one form for all devices: row by row, keys [n_kv_heads][head_dim], then values likewise,
+    // each element in the plane's type.
+    virtual void read_rows(uint32_t plane, Positions positions, std::byte *out) const = 0;
+    virtual void write_rows(uint32_t plane, Positions positions, const std::byte *in) = 0;
     // The first `written` rows of every plane (of a shorter one: all) become those of a store of the same device and
-    // specs. For sessions at rest: no pass uses either store meanwhile.
-    virtual void copy(const KvStore &from, uint32_t written) {
-        static_cast<void>(from), static_cast<void>(written);
-        throw Error(ErrorCode::unsupported_device, "this device cannot copy a session");
-    }
+    // specs.
+    virtual void copy(const KvStore &from, uint32_t written) = 0;
 };
 
 struct Row {
@@ -152,6 +158,7 @@ struct HeadSpec {
 struct DeviceInfo {
     std::string name;        // "cpu"
     std::string description; // for people: "AMD EPYC, avx2, 2 threads"
+    bool decode_equals_prefill = true; // a row has the same bits from a decode and from a prefill
 };
 
 class Device {

@@ -20,6 +20,11 @@ std::vector<PlaneSpec> plane_specs(const HParams &h, uint32_t context, KvType ty
     return specs;
 }
 
+Positions held_positions(const PlaneSpec &plane, uint32_t position, uint32_t high_water) {
+    const uint32_t lost = plane.ring && high_water > plane.rows ? high_water - plane.rows : 0;
+    return {std::min(lost, position), position};
+}
+
 RewindLimit::RewindLimit(const HParams &h, const std::vector<PlaneSpec> &planes) {
     uint32_t tightest = UINT32_MAX;
     for (size_t i = 0; i < planes.size(); ++i) {

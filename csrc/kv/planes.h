@@ -16,6 +16,9 @@ inline constexpr uint32_t kRingMargin = 512; // rows; also the most rows of one 
 // One spec a layer for sessions of `context` rows.
 std::vector<PlaneSpec> plane_specs(const HParams &hparams, uint32_t context, KvType type);
 
+// The positions below `position` that a plane still holds after `high_water` rows were ever written.
+Positions held_positions(const PlaneSpec &plane, uint32_t position, uint32_t high_water);
+
 // How far a session can go back. high_water is the number of rows ever written since the session was empty: a
 // ring's row at position p is lost once position p + rows was written, even if that was rewound.
 class RewindLimit {
@@ -26,6 +29,7 @@ class RewindLimit {
     void wrote(uint32_t end) { high_water_ = end > high_water_ ? end : high_water_; }
     void reset() { high_water_ = 0; }
     uint32_t high_water() const { return high_water_; }
+    void restore(uint32_t high_water) { high_water_ = high_water; }
     // The lowest position from which decoding gives the same bits as if the later rows had never been.
     uint32_t lowest() const;
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "session/engine_state.h"
+#include "session/snapshot.h"
 
 namespace muser {
 
@@ -20,7 +21,7 @@ Engine::Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<D
     : path_(file->path()), hparams_(read_hparams(*file)), info_(device->info()) {
     check_options(options);
     WeightTable table = bind_weights(*file, hparams_);
-    plan_ = plan_memory(hparams_, table, *device, options.slots, options.context, options.kv_type, options.memory_limit);
+    plan_ = plan_memory(hparams_, table, *device, options.slots, options.context, options.kv_type, options.memory_limit, options.prefix_cache);
     state_ = std::make_shared<State>(hparams_, std::move(table), std::move(device), plan_, options, file);
 }
 
@@ -33,11 +34,11 @@ std::shared_ptr<Engine::State> Engine::enter() const {
     return state_;
 }
 
-void Engine::prefill(int slot, std::span<const int32_t> tokens, const Wait &wait) {
+size_t Engine::prefill(int slot, std::span<const int32_t> tokens, const Wait &wait, bool reuse) {
     auto state = enter();
     Session &session = state->session(slot);
     Session::Use use(session);
-    state->prefill(session, tokens, wait);
+    return state->prefill(session, tokens, wait, reuse && state->plan.prefix_cache > 0);
 }
 
 std::vector<RowLogprobs> Engine::prefill_scored(int slot, std::span<const int32_t> tokens, int top, const Wait &wait) {
@@ -45,7 +46,7 @@ std::vector<RowLogprobs> Engine::prefill_scored(int slot, std::span<const int32_
     Session &session = state->session(slot);
     Session::Use use(session);
     std::vector<RowLogprobs> scored;
-    state->prefill(session, tokens, wait, State::Harvest::every_logits, [&](const State::Chunk &chunk) {
+    state->prefill(session, tokens, wait, false, State::Harvest::every_logits, [&](const State::Chunk &chunk) {
         for (const Logits &logits : chunk.logits)
             if (scored.size() + 1 < tokens.size())
                 scored.push_back(row_logprobs(*logits, tokens[scored.size() + 1], top));
@@ -58,7 +59,7 @@ std::vector<float> Engine::embed(int slot, std::span<const int32_t> tokens, Pool
     Session &session = state->session(slot);
     Session::Use use(session);
     HiddenPool pool(pooling, state->output_norm, state->hparams.norm_eps);
-    state->prefill(session, tokens, wait, State::Harvest::residuals, [&](const State::Chunk &chunk) { pool.add(chunk.residuals); });
+    state->prefill(session, tokens, wait, false, State::Harvest::residuals, [&](const State::Chunk &chunk) { pool.add(chunk.residuals); });
     return pool.result();
 }
 
@@ -70,7 +71,7 @@ void Engine::fork(int from, int to, const Wait &wait) {
     Wait turn_wait = wait;
     turn_wait.cancelled = &copy.cancelled();
     auto permit = state->scheduler.acquire(Work::prefill, copy.id(), turn_wait); // the planes may be the device's memory
-    copy.copy(source);
+    state->copy_rows(source, copy);
 }
 
 void Engine::decode(int slot, int32_t token, const Wait &wait) {
@@ -123,6 +124,29 @@ void Engine::reset(int slot) {
     session.reset();
 }
 
+size_t Engine::reusable(int slot, std::span<const int32_t> tokens) {
+    auto state = enter();
+    const Session &session = state->session(slot);
+    return state->plan.prefix_cache > 0 ? session.reusable(tokens, state->prefixes.prefilled_only()) : 0;
+}
+
+size_t Engine::retained(int slot) { return enter()->session(slot).retained(); }
+
+std::vector<std::byte> Engine::snapshot(int slot) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    return take_snapshot(session, state->planes);
+}
+
+void Engine::restore(int slot, std::span<const std::byte> snapshot) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    state->batcher.leave(slot);
+    install_snapshot(session, state->planes, state->hparams.vocab, state->plan.context, snapshot);
+}
+
 void Engine::cancel(int slot) { enter()->session(slot).cancel(); }
 void Engine::clear_cancel(int slot) { enter()->session(slot).clear_cancel(); }
 std::vector<int32_t> Engine::tokens(int slot) { return enter()->session(slot).tokens(); }
@@ -131,8 +155,8 @@ Logits Engine::logits(int slot) { return enter()->session(slot).logits(); }
 
 EngineStats Engine::stats() const {
     auto state = enter();
-    return {state->scheduler.stats(), state->batcher.stats(), state->prefill_tokens,
-            state->decode_tokens,     state->prefill_ns,      state->decode_ns};
+    return {state->scheduler.stats(), state->batcher.stats(), state->prefill_tokens, state->decode_tokens,
+            state->prefill_ns,        state->decode_ns,       state->reused_tokens,  state->prefixes.stats()};
 }
 
 std::optional<std::string> Engine::unhealthy_cause() const { return enter()->scheduler.unhealthy_cause(); }

@@ -28,6 +28,7 @@ struct EngineOptions {
     KvType kv_type = KvType::f16;
     std::optional<int> prefill_patience = 16;
     uint64_t memory_limit = 0; // bytes; 0: what the machine has available
+    std::optional<uint64_t> prefix_cache; // bytes of evicted prefixes; 0: no reuse; empty: a quarter of what is left
 };
 
 struct EngineStats {
@@ -37,6 +38,8 @@ struct EngineStats {
     uint64_t decode_tokens = 0;
     uint64_t prefill_ns = 0; // time owning the accelerator
     uint64_t decode_ns = 0;
+    uint64_t reused_tokens = 0; // rows of prompts that were there already
+    PrefixStore::Stats prefixes;
 };
 
 class Engine {
@@ -52,7 +55,10 @@ class Engine {
 
     // Appends tokens to the session, chunk by chunk. A chunk that succeeded stays (position says how far); a
     // chunk that failed leaves no trace. On success the session's logits are those of the last token.
-    void prefill(int slot, std::span<const int32_t> tokens, const Wait &wait);
+    // reuse: an empty session first takes over rows that an earlier one computed for the same leading tokens, of
+    // this slot or from the prefix store; the same bits, since whatever a row depends on comes before it. Returns
+    // how many.
+    size_t prefill(int slot, std::span<const int32_t> tokens, const Wait &wait, bool reuse = false);
     // The same in chunks of kMaxLogitRows rows: the log-probability of each token but the first, given those before.
     std::vector<RowLogprobs> prefill_scored(int slot, std::span<const int32_t> tokens, int top, const Wait &wait);
     // The same, and the pooled hidden states of these rows after the final norm: [d_model].
@@ -67,6 +73,11 @@ class Engine {
 
     void rewind(int slot, int64_t to);
     void reset(int slot);
+    // Rows that prefill(..., reuse) of an empty session in this slot would find in the slot itself.
+    size_t reusable(int slot, std::span<const int32_t> tokens);
+    size_t retained(int slot); // rows in the slot, of its session or of an earlier one
+    std::vector<std::byte> snapshot(int slot);                    // snapshot.h
+    void restore(int slot, std::span<const std::byte> snapshot); // throws before it changes anything
     void cancel(int slot); // the caller inside, or the next one, gets Error{cancelled}
     void clear_cancel(int slot);
     std::vector<int32_t> tokens(int slot);

@@ -38,13 +38,13 @@ bool keeps_file(const WeightTable &table, const Device &device) {
 Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr<Device> dev, const MemoryPlan &memory,
                      const EngineOptions &options, std::shared_ptr<const gguf::Model> file)
     : hparams(h), table(std::move(weight_table)), plan(memory), mapping(keeps_file(table, *dev) ? std::move(file) : nullptr),
-      device(std::move(dev)), scheduler(options.prefill_patience),
+      device(std::move(dev)), planes(plane_specs(h, memory.context, options.kv_type)),
+      prefixes(memory.prefix_cache, !device->info().decode_equals_prefill), scheduler(options.prefill_patience),
       batcher([this](std::span<const DecodeBatcher::Row> rows) { return run_batch(rows); }) {
     weights = std::make_unique<Weights>(table, *device);
     output_norm = values_of(table.sources[static_cast<size_t>(table.output_norm)].view);
     table.sources.clear();
     device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, kMaxTaps));
-    const std::vector<PlaneSpec> planes = plane_specs(h, plan.context, options.kv_type);
     for (int slot = 0; slot < plan.slots; ++slot)
         sessions.push_back(std::make_unique<Session>(slot, device->make_kv(planes), RewindLimit(h, planes)));
 }
@@ -69,8 +69,8 @@ void Engine::State::check_room(const Session &session, size_t n) const {
                     {{"position", int64_t{position}}, {"capacity", int64_t{plan.context}}});
 }
 
-void Engine::State::prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait, Harvest harvest,
-                            const std::function<void(const Chunk &)> &each) {
+size_t Engine::State::prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait, bool reuse, Harvest harvest,
+                              const std::function<void(const Chunk &)> &each) {
     if (tokens.empty())
         throw Error(ErrorCode::parameter, "tokens must not be empty", {{"parameter", "tokens"}, {"value", "[]"}});
     for (int32_t token : tokens)
@@ -80,6 +80,9 @@ void Engine::State::prefill(Session &session, std::span<const int32_t> tokens, c
 
     Wait chunk_wait = wait;
     chunk_wait.cancelled = &session.cancelled();
+    chunk_wait.check();
+    const size_t reused = reuse ? reuse_prefix(session, tokens) : 0;
+    tokens = tokens.subspan(reused);
     while (!tokens.empty()) {
         chunk_wait.check();
         const Chunk chunk = run_chunk(session, tokens, chunk_wait, harvest);
@@ -87,6 +90,7 @@ void Engine::State::prefill(Session &session, std::span<const int32_t> tokens, c
             each(chunk);
         tokens = tokens.subspan(chunk.tokens.size());
     }
+    return reused;
 }
 
 Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest) {
@@ -114,7 +118,7 @@ Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const 
         chunk.logits.push_back(copy_logits(i));
     if (harvest == Harvest::residuals)
         chunk.residuals.assign(device->taps(0).begin(), device->taps(0).end());
-    session.install(tokens, chunk.logits.empty() ? nullptr : chunk.logits.back());
+    session.install(tokens, chunk.logits.empty() ? nullptr : chunk.logits.back(), Work::prefill);
     prefill_tokens += tokens.size();
     return chunk;
 }
@@ -140,7 +144,7 @@ void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> mem
     for (size_t i = 0; i < n; ++i)
         logits[i] = copy_logits(i);
     for (size_t i = 0; i < n; ++i)
-        members[i].first->install({&members[i].second, 1}, std::move(logits[i]));
+        members[i].first->install({&members[i].second, 1}, std::move(logits[i]), Work::decode);
     decode_tokens += n;
 }
 

@@ -29,8 +29,13 @@ struct Engine::State {
         std::vector<float> residuals; // [rows, d_model]
     };
     // Appends tokens chunk by chunk; `each` sees every chunk after it was installed and outside the accelerator.
-    void prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait, Harvest harvest = Harvest::last_logits,
-                 const std::function<void(const Chunk &)> &each = {});
+    // Returns how many were there already (reuse_prefix).
+    size_t prefill(Session &session, std::span<const int32_t> tokens, const Wait &wait, bool reuse, Harvest harvest = Harvest::last_logits,
+                   const std::function<void(const Chunk &)> &each = {});
+    // Gives an empty session the rows that are there already for the leading tokens; returns how many. What the slot
+    // retained and the prompt does not continue goes to the prefix store.
+    size_t reuse_prefix(Session &session, std::span<const int32_t> tokens);
+    void copy_rows(Session &from, Session &to);
     // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
     void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
 
@@ -41,11 +46,13 @@ struct Engine::State {
     std::unique_ptr<Device> device;
     std::unique_ptr<Weights> weights;
     std::vector<float> output_norm; // the head's norm once more, for embeddings: [d_model]
+    const std::vector<PlaneSpec> planes; // of every session
+    PrefixStore prefixes;
     std::vector<std::unique_ptr<Session>> sessions;
     AcceleratorScheduler scheduler;
     DecodeBatcher batcher;
 
-    std::atomic<uint64_t> prefill_tokens{0}, decode_tokens{0}, prefill_ns{0}, decode_ns{0};
+    std::atomic<uint64_t> prefill_tokens{0}, decode_tokens{0}, prefill_ns{0}, decode_ns{0}, reused_tokens{0};
 
   private:
     ChunkRule chunk_rule; // asked and told under the permit

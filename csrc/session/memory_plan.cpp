@@ -37,7 +37,8 @@ MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &de
 } // namespace
 
 MemoryPlan plan_memory(const HParams &h, const WeightTable &table, const Device &device, int slots,
-                       std::optional<uint32_t> context, KvType type, uint64_t memory_limit) {
+                       std::optional<uint32_t> context, KvType type, uint64_t memory_limit,
+                       std::optional<uint64_t> prefix_cache) {
     const uint64_t available = memory_limit ? memory_limit : available_memory();
     const auto plan_at = [&](uint32_t rows) { return plan_for(h, table, device, slots, rows, type); };
 
@@ -57,6 +58,14 @@ MemoryPlan plan_memory(const HParams &h, const WeightTable &table, const Device 
         plan = plan_at(std::min(low * kContextStep, h.context));
     }
     plan.available = available;
+    if (plan.total <= available)
+        plan.prefix_cache = prefix_cache.value_or((available - plan.total) / 4);
+    if (plan.total <= available && plan.prefix_cache > available - plan.total)
+        throw Error(ErrorCode::out_of_memory,
+                    "prefix_cache_bytes of " + std::to_string(plan.prefix_cache) + " do not fit beside the model's " +
+                        std::to_string(plan.total) + " bytes; available: " + std::to_string(available),
+                    {{"needed", static_cast<int64_t>(plan.total + std::min(plan.prefix_cache, UINT64_MAX / 2 - plan.total))},
+                     {"available", static_cast<int64_t>(available)}});
     if (plan.total > available)
         throw Error(ErrorCode::out_of_memory,
                     "the model needs " + std::to_string(plan.total) + " bytes for " + std::to_string(slots) + " slots of " +

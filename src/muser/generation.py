@@ -45,6 +45,7 @@ class Generation:
         self._finish: FinishReason = "cancelled"
         self._end_token: int | None = None
         self._steps = 0
+        self._cached = 0
         self._session: Session | None = None
         self._cancelled = False
 
@@ -149,9 +150,10 @@ class Generation:
         if self._scores_prompt and self.prompt_scores is None:
             self.prompt_scores = engine.prefill_scored(slot, self.ids, self.params.top_logprobs, None)
         else:
-            rest = self.ids[engine.position(slot) :]
+            self._cached = engine.position(slot)  # of a fork
+            rest = self.ids[self._cached :]
             if rest.size:
-                engine.prefill(slot, rest, None)
+                self._cached += engine.prefill(slot, rest, None, True)
 
     def _echo(self, scores: Sequence[Scores]) -> None:
         if self.params.echo:
@@ -179,12 +181,14 @@ class Generation:
             end_token=self._end_token,
             context_full=prompt_tokens + completion_tokens >= self.core.context,
             seed=self.sampler.seed,
-            usage=Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens),
+            usage=Usage(
+                prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=self._cached
+            ),
             timings=Timings(
                 queue_seconds=laps.get("queue", 0.0),
                 prefill_seconds=laps.get("prefill", 0.0),
                 decode_seconds=laps.get("decode", 0.0),
-                prompt_tokens=prompt_tokens,
+                prompt_tokens=prompt_tokens - self._cached,
                 decode_steps=self._steps,
                 grammar_masks=self.guide.masks,
                 grammar_mask_seconds=self.guide.mask_seconds,

@@ -71,6 +71,7 @@ class Model(Uncopied):
         threads: int | None = None,
         prefill_patience: int | None = 16,
         memory_limit: int | None = None,
+        prefix_cache_bytes: int | None = None,
     ) -> Self:
         """Loads a GGUF file.
 
@@ -84,6 +85,9 @@ class Model(Uncopied):
             threads: compute threads. None: the cores that this process may use.
             prefill_patience: decode turns after which a waiting prefill gets one chunk. None: decode is absolute.
             memory_limit: bytes that the plan may take. None: what the machine has available.
+            prefix_cache_bytes: most bytes of keys and values that are kept of conversations which lost their slot, for
+                prompts that begin like them. 0: nothing is reused, every prompt is computed whole. None: a quarter of
+                what the plan leaves of ``memory_limit``.
 
         Raises:
             ModelFormatError, UnsupportedModelError, FileAccessError: the file. A missing one is a FileMissingError,
@@ -104,6 +108,7 @@ class Model(Uncopied):
             threads=optional("threads", threads, 1024),
             prefill_patience=optional("prefill_patience", prefill_patience, _MAX_INT),
             memory_limit=optional("memory_limit", memory_limit, 2**63 - 1),
+            prefix_cache_bytes=optional("prefix_cache_bytes", prefix_cache_bytes, 2**63 - 1, low=0),
         )
         file = _muser.GgufFile(name)
         engine = cast(NativeEngine, open_engine(file))  # the stubs know less of its arrays
@@ -124,6 +129,7 @@ class Model(Uncopied):
         threads: int | None = None,
         prefill_patience: int | None = 16,
         memory_limit: int | None = None,
+        prefix_cache_bytes: int | None = None,
     ) -> Self:
         """Loads the model inside the package: a Muse of 10 million parameters that writes simple English stories.
 
@@ -140,6 +146,7 @@ class Model(Uncopied):
                 threads=threads,
                 prefill_patience=prefill_patience,
                 memory_limit=memory_limit,
+                prefix_cache_bytes=prefix_cache_bytes,
             )
 
     # -- generating ------------------------------------------------------------------------------------------

@@ -23,16 +23,15 @@ class SlotPool(Uncopied):
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._queue = SlotQueue(core.slots, prefers=functools.partial(_shared_prefix, core))
+        self._queue = SlotQueue(core.slots, prefers=functools.partial(_gain, core))
 
     def acquire(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> Permit:
         """Waits for a slot; use the result as a context manager.
 
         Args:
             timeout: seconds to wait at most; 0: do not wait; None: until a slot is free or the model closes.
-            prompt: what will be prefilled. Of several free slots the one whose last owner's tokens share the longest
-                prefix with it is lent. That chooses the slot and nothing more: the session is empty all the same,
-                because this version does not reuse rows of an earlier owner.
+            prompt: what will be prefilled. Of several free slots the one that still holds the most rows of it, and the
+                fewest others, is lent. The session is empty all the same; its first ``prefill`` takes those rows over.
 
         Raises:
             OverloadedError: 64 callers wait already. At once.
@@ -127,9 +126,9 @@ def _unhealthy(cause: str) -> UnhealthyError:
     return UnhealthyError(f"the model is unhealthy: {cause}; close it and load it again", cause=cause)
 
 
-def _shared_prefix(core: Core, slot: int, hint: Hint) -> int:
-    """Rows of the slot's last owner that the prompt begins with."""
-    retained = core.engine().tokens(slot)
-    n = min(retained.size, hint.size)
-    different = np.flatnonzero(retained[:n] != hint[:n])
-    return int(different[0]) if different.size else n
+def _gain(core: Core, slot: int, hint: Hint) -> int:
+    """Rows that the slot saves the prompt, less those that it would lose: a beginning of one token that all prompts
+    share must not cost a conversation its place while another slot is empty."""
+    engine = core.engine()
+    shared = engine.reusable(slot, hint)
+    return shared - (engine.retained(slot) - shared)

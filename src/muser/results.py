@@ -21,6 +21,9 @@ class Usage:
     completion_tokens: int
     """Tokens of the completion, without the one that ended it."""
 
+    cached_tokens: int = 0
+    """Tokens of the prompt that were not computed again: their rows were there, of an earlier prompt."""
+
     @property
     def total_tokens(self) -> int:
         """Prompt and completion."""
@@ -41,7 +44,7 @@ class Timings:
     """From then until the last token, sampling and waiting for neighbours included."""
 
     prompt_tokens: int
-    """Rows of the prefill."""
+    """Rows of the prefill: the prompt without ``Usage.cached_tokens``."""
 
     decode_steps: int
     """Rows decoded one by one: one fewer than the tokens sampled, the first of which the prefill pays for."""

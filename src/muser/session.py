@@ -42,6 +42,7 @@ class Session(Uncopied):
         self._ticket = ticket
         self._slot = ticket.slot
         self._ended = False
+        self._reused = 0
         # The right to call into the engine: one thread at a time.
         turn = Turn(core.engine, busy="another thread is driving this session", ended=_PERMIT_ENDED)
         self._drive = cast(EngineTurn, turn)
@@ -59,6 +60,8 @@ class Session(Uncopied):
 
         Text is encoded with parse_special=False, and with a BOS only at position 0 and if the file asks for it.
         Runs in chunks between which other sessions' decodes go first. Exactly ``context - position`` tokens fit.
+        An empty session takes over rows that are there already for the same leading tokens, from an earlier owner of
+        the slot or from the prefix cache: :attr:`cached_tokens` says how many. The bits are the same.
 
         Raises:
             ContextFullError: they do not fit; nothing was appended.
@@ -69,7 +72,7 @@ class Session(Uncopied):
         with self._drive as engine:
             add_bos = None if engine.position(self._slot) == 0 else False
             ids = self._core.encode(tokens, add_bos=add_bos, parameter="tokens")
-            engine.prefill(self._slot, ids, limit)
+            self._reused = engine.prefill(self._slot, ids, limit, True)
 
     def decode(self, token: int, *, timeout: float | None = None) -> NDArray[np.float32]:
         """Appends one token and returns the logits after it: float32 ``[vocab]``, read-only.
@@ -123,6 +126,11 @@ class Session(Uncopied):
         _driving([self, other], lambda: self._core.engine().fork(self._slot, other._slot, limit))
 
     # -- looking ---------------------------------------------------------------------------------------------
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the last ``prefill`` whose rows were there already."""
+        return self._reused
 
     @property
     def logits(self) -> NDArray[np.float32] | None:

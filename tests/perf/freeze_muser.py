@@ -15,7 +15,7 @@ __all__ = ["Side", "versions"]
 
 class Side:
     def __init__(self, path: str, threads: int) -> None:
-        self.model = muser.Model.load(path, slots=2, context=4096, threads=threads)
+        self.model = muser.Model.load(path, slots=2, context=4096, threads=threads, prefix_cache_bytes=0)
         self.rounds = 0
 
     def run(self, job: Job) -> tuple[float, float]:

@@ -70,7 +70,9 @@ class Side:
 
     def stream(self, job: Job) -> float:
         if self.model is None:
-            self.model = muser.Model.load(self.path, slots=1, context=CONTEXT, threads=self.threads)
+            self.model = muser.Model.load(
+                self.path, slots=1, context=CONTEXT, threads=self.threads, prefix_cache_bytes=0
+            )
         seen, first, last = 0, 0.0, 0.0
         for chunk in self.model.stream(TEXT_PROMPT, max_tokens=job.n, temperature=0.0, ignore_eos=True):
             last = time.perf_counter()

@@ -1,4 +1,4 @@
-// Sizes and places the planes.
+// Sizes and places the planes, and moves rows in and out of them.
 #include "device/cpu/kv_planes.h"
 
 #include <algorithm>
@@ -56,7 +56,47 @@ Layout lay_out(std::span<const PlaneSpec> planes) {
     return layout;
 }
 
+// f(key tile at its position's column, value row, head) for every head of one position.
+template <class T, class F> void each_head(const PlaneView &plane, uint32_t position, const F &f) {
+    for (uint32_t head = 0; head < plane.n_kv_heads; ++head)
+        f(plane.key_tile<T>(position, head) + position % kTileKeys, plane.value_row<T>(position, head), head);
+}
+
+template <class T> void read(const PlaneView &plane, Positions positions, std::byte *bytes) {
+    auto *out = reinterpret_cast<T *>(bytes);
+    const size_t values = size_t{plane.n_kv_heads} * plane.head_dim;
+    for (uint32_t p = positions.begin; p < positions.end; ++p, out += 2 * values)
+        each_head<T>(plane, p, [&](const T *key, const T *value, uint32_t head) {
+            T *to = out + size_t{head} * plane.head_dim;
+            for (uint32_t d = 0; d < plane.head_dim; ++d)
+                to[d] = key[size_t{d} * kTileKeys];
+            std::memcpy(to + values, value, plane.head_dim * sizeof(T));
+        });
+}
+
+template <class T> void write(const PlaneView &plane, Positions positions, const std::byte *bytes) {
+    const auto *in = reinterpret_cast<const T *>(bytes);
+    const size_t values = size_t{plane.n_kv_heads} * plane.head_dim;
+    for (uint32_t p = positions.begin; p < positions.end; ++p, in += 2 * values)
+        each_head<T>(plane, p, [&](T *key, T *value, uint32_t head) {
+            const T *from = in + size_t{head} * plane.head_dim;
+            for (uint32_t d = 0; d < plane.head_dim; ++d)
+                key[size_t{d} * kTileKeys] = from[d];
+            std::memcpy(value, from + values, plane.head_dim * sizeof(T));
+        });
+}
+
 } // namespace
+
+void KvPlanes::read_rows(uint32_t plane, Positions positions, std::byte *out) const {
+    const PlaneView &view = views_.at(plane);
+    view.type == KvType::f16 ? read<uint16_t>(view, positions, out) : read<float>(view, positions, out);
+}
+
+void KvPlanes::write_rows(uint32_t plane, Positions positions, const std::byte *in) {
+    const PlaneView &view = views_.at(plane);
+    view.type == KvType::f16 ? write<uint16_t>(view, positions, in) : write<float>(view, positions, in);
+}
 
 uint64_t KvPlanes::bytes(std::span<const PlaneSpec> planes) { return round_to_pages(lay_out(planes).bytes); }
 

@@ -20,6 +20,8 @@ class KvPlanes final : public KvStore {
 
     static uint64_t bytes(std::span<const PlaneSpec> planes);
 
+    void read_rows(uint32_t plane, Positions positions, std::byte *out) const override;
+    void write_rows(uint32_t plane, Positions positions, const std::byte *in) override;
     void copy(const KvStore &from, uint32_t written) override;
 
     const PlaneView &plane(uint32_t index) const { return views_.at(index); }

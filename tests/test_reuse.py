@@ -1,0 +1,62 @@
+"""What a user sees of reuse: the same text, and fewer tokens computed."""
+
+from __future__ import annotations
+
+import pytest
+
+import muser
+from muser.errors import ClosedError, ParameterError
+
+
+@pytest.fixture(scope="module")
+def model():
+    with muser.Model.tiny(slots=2) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def cold():
+    with muser.Model.tiny(slots=2, prefix_cache_bytes=0) as model:
+        yield model
+
+
+def test_two_chats_side_by_side_pay_for_their_new_turns_only(model, cold):
+    chats = ["Once upon a time there was a small fox", "The king of the hill had three daughters and"]
+    for turn in range(4):
+        for i, text in enumerate(chats):
+            ids = model.tokenize(text)
+            warm = model.generate(ids, max_tokens=20, seed=turn, ignore_eos=True)
+            plain = cold.generate(ids, max_tokens=20, seed=turn, ignore_eos=True)
+            assert (warm.tokens, plain.usage.cached_tokens) == (plain.tokens, 0)
+            if turn:
+                # All of the turn before but the last token, which was sampled and never decoded.
+                assert warm.usage.cached_tokens >= warm.usage.prompt_tokens - 12
+                assert warm.timings.prompt_tokens == warm.usage.prompt_tokens - warm.usage.cached_tokens
+            chats[i] = model.detokenize(ids, skip_special=True) + warm.text + " And then the fox said"
+    assert model.stats()["reused_tokens"] > 0 == cold.stats()["reused_tokens"]
+
+
+def test_a_fork_continues_on_its_own(model):
+    with model.session() as one, model.session() as other:
+        one.prefill("Once upon a time there was a")
+        one.fork(into=other)
+        assert other.tokens == one.tokens
+        ids = [model.tokenize(word, add_bos=False)[0] for word in (" dog", " king")]
+        a, b = one.decode(ids[0]), other.decode(ids[1])
+        before = list(one.tokens)
+        one.rewind(0)
+        one.prefill(before)
+        assert one.cached_tokens == len(before) - 1
+        assert one.logits.tobytes() == a.tobytes() != b.tobytes()
+        for wrong in (one, None, "x"):
+            with pytest.raises(ParameterError, match="into"):
+                one.fork(into=wrong)
+    with pytest.raises(ClosedError):
+        one.fork(into=other)
+
+
+def test_sessions_of_two_models_do_not_fork_into_each_other(model, cold):
+    with model.session() as one, cold.session() as other:
+        one.prefill("Once")
+        with pytest.raises(ParameterError, match="same model"):
+            one.fork(into=other)
