@@ -95,6 +95,11 @@ def timeout(value: object) -> float | None:
     return number("timeout", value, "must be a number of seconds, at least 0, or None", 0.0, math.inf)
 
 
+def grace(value: object) -> float:
+    """Seconds that a reader may stay away, above 0 and at most a day."""
+    return number("reader_grace", value, "must be a number of seconds above 0 and at most 86400", 0.0, 86400.0, above=True)
+
+
 def token_array(parameter: str, tokens: Any, vocab: int, *, text: bool = False) -> NDArray[np.int32]:
     """A sequence of ids, or a 1-D integer array, as int32; every id is in ``0..vocab - 1``. ``text`` only words
     the message: the caller takes a str as well."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from muser._uncopied import Uncopied
+from muser._watch import READER_GRACE_SECONDS
 from muser._workers import Workers
 from muser.choices import Choices
 from muser.embedding import Embedder
@@ -32,14 +33,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_UNDELIVERED = 64
-READER_GRACE_SECONDS = 5.0
 
 
 class AsyncStream(Uncopied):
     """An asynchronous iterator of :class:`Chunk`; afterwards :attr:`completion` holds the whole result.
 
     Nothing starts before the first item is asked for. At most 64 chunks wait for the reader; a reader that takes
-    none for 5 seconds while the buffer is full is cancelled and finds finish_reason "cancelled" after what was
+    none for 5 seconds (``reader_grace``) while the buffer is full is cancelled and finds finish_reason "cancelled" after what was
     made until then. Closing or dropping it, or cancelling the task that reads, frees the slot within one step.
     """
 
@@ -49,7 +49,9 @@ class AsyncStream(Uncopied):
         pool: SlotPool,
         executor: Workers,
         timeout: float | None,
+        grace: float = READER_GRACE_SECONDS,
     ) -> None:
+        self._grace = grace
         self._make_generation = make_generation
         self._pool = pool
         self._executor = executor
@@ -92,7 +94,7 @@ class AsyncStream(Uncopied):
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._stream = await open_stream(self._make_generation, self._pool, self._executor, self._timeout)
-        self._delivery = _Delivery(loop, MAX_UNDELIVERED, READER_GRACE_SECONDS)
+        self._delivery = _Delivery(loop, MAX_UNDELIVERED, self._grace)
         self._executor.submit(_produce, self._stream, self._delivery)
 
     async def aclose(self) -> None:

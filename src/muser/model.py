@@ -22,6 +22,7 @@ from muser._core import Core, Prompt, logger
 from muser._exit import close_at_exit
 from muser._native import NativeEngine
 from muser._uncopied import Uncopied
+from muser._watch import READER_GRACE_SECONDS, ReaderWatch
 from muser._workers import Workers, make_workers
 from muser.choices import MAX_CHOICES, Choices
 from muser.embedding import Embedder
@@ -30,7 +31,7 @@ from muser.generation import Generation
 from muser.params import SamplingOverrides, SamplingParams, merged
 from muser.pool import SlotPool
 from muser.results import Completion, Health
-from muser.session import Permit
+from muser.session import Permit, Session
 from muser.stream import Stream, run_to_end
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Model(Uncopied):
         self._path = path
         self._executor: Workers | None = None
         self._executor_lock = threading.Lock()
+        self._watch = ReaderWatch()
         self.slots = SlotPool(self._core)
         close_at_exit(self)
 
@@ -178,7 +180,9 @@ class Model(Uncopied):
             GrammarDeadEndError, GrammarLimitError: the ``grammar`` has no next token.
             WaitTimeoutError, ClosedError, UnhealthyError, DeviceError, ForkedError.
         """
-        return run_to_end(self.stream(prompt, params, timeout=timeout, **overrides))
+        limit = checks.timeout(timeout)
+        generation = self._generation(prompt, merged(params, overrides))
+        return run_to_end(Stream(generation, self._source(generation, limit)))
 
     def stream(
         self,
@@ -186,17 +190,19 @@ class Model(Uncopied):
         params: SamplingParams | None = None,
         *,
         timeout: float | None = None,
+        reader_grace: float = READER_GRACE_SECONDS,
         **overrides: Unpack[SamplingOverrides],
     ) -> Stream:
         """The same, piece by piece: ``for chunk in model.stream(...): print(chunk.text, end="")``.
 
         Parameters and prompt are checked here; the wait for a slot begins with the first ``next()``. The
-        generation runs in the thread that iterates. Dropping or closing the iterator frees the slot.
+        generation runs in the thread that iterates. Dropping or closing the iterator frees the slot, and so does
+        staying away from ``next()`` for ``reader_grace`` seconds: the stream has ended early then, with finish_reason
+        "cancelled" in its last chunk.
         """
-        limit = checks.timeout(timeout)
+        limit, grace = checks.timeout(timeout), checks.grace(reader_grace)
         generation = self._generation(prompt, merged(params, overrides))
-        ticket = generation.ticket = self.slots._ticket()
-        return Stream(generation, functools.partial(self.slots._lend, generation.ids, limit, ticket))
+        return Stream(generation, self._source(generation, limit), watch=self._watch, grace=grace)
 
     async def agenerate(
         self,
@@ -219,18 +225,20 @@ class Model(Uncopied):
         params: SamplingParams | None = None,
         *,
         timeout: float | None = None,
+        reader_grace: float = READER_GRACE_SECONDS,
         **overrides: Unpack[SamplingOverrides],
     ) -> AsyncStream:
         """:meth:`stream` for coroutines: ``async for chunk in model.astream(...)``.
 
-        Parameters are checked here, the prompt at the first item. A reader that takes no chunk for 5 seconds while
-        64 wait for it is cancelled: the stream ends early, with finish_reason "cancelled" in its last chunk.
+        Parameters are checked here, the prompt at the first item. A reader that takes no chunk for ``reader_grace``
+        seconds while 64 wait for it is cancelled: the stream ends early, with finish_reason "cancelled" in its last
+        chunk.
         """
         from muser import aio
 
-        limit = checks.timeout(timeout)
+        limit, grace = checks.timeout(timeout), checks.grace(reader_grace)
         make = functools.partial(self._generation, prompt, merged(params, overrides))
-        return aio.AsyncStream(make, self.slots, self._threads(), limit)
+        return aio.AsyncStream(make, self.slots, self._threads(), limit, grace)
 
     def generate_n(
         self,
@@ -312,6 +320,10 @@ class Model(Uncopied):
 
     def _generation(self, prompt: Prompt, params: SamplingParams) -> Generation:
         return Generation(self._core, prompt, params)
+
+    def _source(self, generation: Generation, timeout: float | None) -> Callable[[], Session]:
+        ticket = generation.ticket = self.slots._ticket()
+        return functools.partial(self.slots._lend, generation.ids, timeout, ticket)
 
     def _choices(self, prompt: Prompt, n: int, params: SamplingParams) -> Choices:
         return Choices(self._core, self.slots, prompt, n, params)

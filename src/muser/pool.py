@@ -41,8 +41,9 @@ class SlotPool(Uncopied):
         return Permit(self._lend(self._hint(prompt), limit))
 
     def acquire_async(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> AsyncPermit:
-        """The same for coroutines: ``async with model.slots.acquire_async() as session``. Holds no thread."""
-        return AsyncPermit(self, self._hint(prompt), checks.timeout(timeout))
+        """The same for coroutines: ``async with model.slots.acquire_async() as session``. Holds no thread; a text is
+        tokenized in another one."""
+        return AsyncPermit(self, prompt if isinstance(prompt, str) else self._hint(prompt), checks.timeout(timeout))
 
     def stats(self) -> QueueStats:
         """The state of the line at this moment, and what was handed out and refused since the load."""
@@ -99,9 +100,10 @@ class SlotPool(Uncopied):
 class AsyncPermit(Uncopied):
     """``async with`` it, or ``await`` it for a :class:`Permit`."""
 
-    def __init__(self, pool: SlotPool, hint: Hint | None, timeout: float | None) -> None:
+    def __init__(self, pool: SlotPool, prompt: str | Hint | None, timeout: float | None) -> None:
+        pool._core.engine()
         self._pool = pool
-        self._hint = hint
+        self._prompt = prompt
         self._timeout = timeout
         self._session: Session | None = None
 
@@ -109,7 +111,12 @@ class AsyncPermit(Uncopied):
         return self._acquire().__await__()
 
     async def _acquire(self) -> Permit:
-        return Permit(await self._pool._lend_async(self._hint, self._timeout))
+        hint = self._prompt
+        if isinstance(hint, str):
+            import asyncio  # its host has it already
+
+            hint = await asyncio.get_running_loop().run_in_executor(None, self._pool._hint, hint)
+        return Permit(await self._pool._lend_async(hint, self._timeout))
 
     async def __aenter__(self) -> Session:
         self._session = (await self._acquire()).session

@@ -8,7 +8,7 @@ from typing import Literal
 FinishReason = Literal["stop", "length", "eos", "cancelled"]
 """``stop``: a string of ``stop`` or a token of ``stop_token_ids``. ``eos``: an end token of the model. ``length``: ``max_tokens``, or the
 context is full (then ``Completion.context_full`` is True). ``cancelled``: the consumer or its owner ended it, or
-the reader of an AsyncStream took nothing for 5 seconds while 64 chunks waited for it."""
+the reader of a stream stayed away for 5 seconds (of an AsyncStream: while 64 chunks waited for it)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -10,6 +12,7 @@ from typing_extensions import Self
 
 from muser._muser import Turn
 from muser._uncopied import Uncopied
+from muser._watch import READER_GRACE_SECONDS, Away, ReaderWatch
 from muser.errors import BusyError
 from muser.generation import Generation
 from muser.results import Chunk, Completion
@@ -20,19 +23,35 @@ class Stream(Uncopied):
     """An iterator of :class:`Chunk`; afterwards :attr:`completion` holds the whole result.
 
     Nothing starts before the first ``next()``. The slot is free again when the last chunk arrives, when
-    :meth:`close` is called, when the iterator is dropped, or when iterating raises. Errors of the generation
+    :meth:`close` is called, when the iterator is dropped, when iterating raises, or when the reader stays away from
+    ``next()`` for too long: then it finds one last chunk with finish_reason "cancelled". Errors of the generation
     come out of ``next()``: OverloadedError, WaitTimeoutError, ClosedError, UnhealthyError, DeviceError.
     """
 
     # Nothing that runs refers to the handle, so dropping it ends the generation at once, without waiting for
     # the cycle collector.
 
-    def __init__(self, generation: Generation, source: Session | Callable[[], Session]) -> None:
-        """``source``: the session, or what waits for one at the first ``next()``."""
+    def __init__(
+        self,
+        generation: Generation,
+        source: Session | Callable[[], Session],
+        *,
+        watch: ReaderWatch | None = None,
+        grace: float = READER_GRACE_SECONDS,
+    ) -> None:
+        """``source``: the session, or what waits for one at the first ``next()``. ``watch``: who ends the stream when
+        its reader is away for ``grace`` seconds; None if it is read by muser itself."""
         self._generation = generation
         self._lent = source if isinstance(source, Session) else None
         self._chunks = generation.chunks((lambda: source) if isinstance(source, Session) else source)
         self._turn = Turn(generation.core.check_process, busy="another thread is reading this stream")
+        self._away: Away | None = None
+        if watch is not None:
+            self._away = Away(grace)
+            self._away.expire = weakref.WeakMethod(self._expire)
+        self._watch = watch
+        self._expired = False
+        self._left: Chunk | BaseException | None = None  # for a reader who comes back too late
         self._failed = False
 
     @property
@@ -49,15 +68,55 @@ class Stream(Uncopied):
         return self
 
     def __next__(self) -> Chunk:
-        with self._turn:
+        while True:
             try:
+                with self._turn:
+                    return self._advance()
+            except BusyError:
+                if not self._expired:
+                    raise
+            time.sleep(0.0005)  # the watch is just ending it
+
+    def _advance(self) -> Chunk:
+        if self._left is not None:
+            left, self._left = self._left, None
+            if isinstance(left, BaseException):
+                raise left
+            return left
+        away = self._away
+        try:
+            if away is None:
                 return next(self._chunks)
-            except StopIteration:
-                raise
-            except BaseException:
+            away.since = None
+            chunk = next(self._chunks)
+            if chunk.finish_reason is not None:
+                away.over = True
+            else:
+                away.since = time.monotonic()
+                if (watch := self._watch) is not None:
+                    self._watch = None
+                    watch.add(away)
+            return chunk
+        except StopIteration:
+            raise
+        except BaseException:
+            self._failed = True
+            self._free()  # also when it was interrupted between two chunks
+            raise
+
+    def _expire(self) -> None:
+        """The watch's thread, when the reader has been away too long. Makes the last chunk, and frees the slot."""
+        self._expired = True
+        with suppress(BusyError), self._turn:  # busy: the reader is back
+            if self._away is None or self._away.over or not self._away.too_long:
+                return
+            self._away.over = True
+            self._generation.cancel()
+            try:
+                self._left = next(self._chunks, None)
+            except BaseException as error:  # it is the reader's
                 self._failed = True
-                self._free()  # also when it was interrupted between two chunks
-                raise
+                self._left = error
 
     def close(self) -> None:
         """Ends the generation and frees its slot. From any thread: a ``next()`` that is in progress elsewhere
@@ -72,6 +131,8 @@ class Stream(Uncopied):
                 generation.completion = generation.result()
 
     def _free(self) -> None:
+        if self._away is not None:
+            self._away.over = True
         self._chunks.close()
         if self._lent is not None:
             self._lent._end()  # a generator that never started ends nothing
