@@ -4,10 +4,13 @@
     print(model.generate("Once upon a time", max_tokens=64).text)
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
 from muser import errors
 from muser._queue import QueueStats
+from muser.chat import ChatChunk, ChatCompletion, ReasoningPart, TextPart, ToolCall, ToolCallPart
+from muser.chat.stream import ChatStream
 from muser.errors import (
     BusyError,
     CancelledError,
@@ -28,6 +31,7 @@ from muser.errors import (
     OutOfMemoryError,
     OverloadedError,
     ParameterError,
+    TemplateError,
     UnhealthyError,
     UnsupportedDeviceError,
     UnsupportedModelError,
@@ -45,13 +49,20 @@ from muser.system import system_info
 
 if TYPE_CHECKING:
     from muser.aio import AsyncStream
+    from muser.chat.astream import AsyncChatStream
+    from muser.chat.request import ChatPrompt
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncChatStream",
     "AsyncStream",
     "BusyError",
     "CancelledError",
+    "ChatChunk",
+    "ChatCompletion",
+    "ChatPrompt",
+    "ChatStream",
     "Chunk",
     "ClosedError",
     "Completion",
@@ -76,13 +87,18 @@ __all__ = [
     "ParameterError",
     "Permit",
     "QueueStats",
+    "ReasoningPart",
     "Sampler",
     "SamplingParams",
     "Session",
     "SlotPool",
     "Stream",
+    "TemplateError",
+    "TextPart",
     "Timings",
     "TokenLogprob",
+    "ToolCall",
+    "ToolCallPart",
     "UnhealthyError",
     "UnsupportedDeviceError",
     "UnsupportedModelError",
@@ -95,9 +111,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name == "AsyncStream":  # with asyncio behind it: not at import
-        from muser.aio import AsyncStream
+_LATER = {  # what needs modules that are not loaded at import, such as asyncio
+    "AsyncChatStream": "muser.chat.astream",
+    "AsyncStream": "muser.aio",
+    "ChatPrompt": "muser.chat.request",
+}
 
-        return AsyncStream
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'muser' has no attribute {name!r}")

@@ -67,11 +67,13 @@ class ParameterError(MuserError, ValueError):
     """An argument is of a wrong type or outside its documented range. ``parameter`` and ``value`` name it.
 
     ``index`` is the place of the bad element where the argument is a sequence; ``value`` is that element then.
+    ``field`` is the part of that element which is wrong, such as "content" or "tool_calls[0].function.name".
     """
 
     parameter: str | None = None
     value: object = None
     index: int | None = None
+    field: str | None = None
 
 
 class LogitsError(MuserError):
@@ -146,6 +148,12 @@ class ForkedError(MuserError):
     """The model was loaded in process ``pid``; a forked child cannot use it. Load it in the child."""
 
     pid: int | None = None
+
+
+class TemplateError(MuserError):
+    """The chat template is missing, broken, refuses the messages or takes too long; ``line`` of it, where known."""
+
+    line: int | None = None
 
 
 class BusyError(MuserError):

@@ -24,9 +24,14 @@ class Generation:
 
     ``open_session`` waits for a slot when the first chunk is asked for. ``ticket`` is its place in that line,
     if it waits in one: the way to end the wait from another thread. ``prompt_scores``, if they are known already.
+    ``choose`` may put another token in the place of one that was sampled.
     """
 
-    def __init__(self, core: Core, prompt: Prompt, params: SamplingParams) -> None:
+    choose: Callable[[int], int] | None = None
+
+    def __init__(
+        self, core: Core, prompt: Prompt, params: SamplingParams, transcript: Transcript | None = None
+    ) -> None:
         self.core = core
         self.params = params
         self.ids = core.encode_for_generation(prompt)
@@ -40,7 +45,7 @@ class Generation:
         _check_ids(core, "logit_bias", [token for token, _ in params.logit_bias])
         constraint = None if params.grammar is None else core.grammars.constraint(params.grammar, self._end_tokens)
         self.guide = Guide(self.sampler, self._end_tokens, constraint)
-        self._transcript = Transcript(core.tokenizer, params)
+        self._transcript = transcript or Transcript(core.tokenizer, params)
         self._logprob: TokenLogprob | None = None  # of the token sampled last
         self._finish: FinishReason = "cancelled"
         self._end_token: int | None = None
@@ -113,7 +118,7 @@ class Generation:
                 if limit == 0:
                     self._finish = "length"
                     return
-                token = self._scored(engine, slot, self.guide.sample(engine, slot))
+                token = self._taken(engine, slot, self.guide.sample(engine, slot))
             self.clock.lap("prefill")
             while token is not None and token not in self._end_tokens:
                 yield token
@@ -126,7 +131,7 @@ class Generation:
                     suppressed = False
                     sampler._native.suppress([])
                 with session._drive as engine:
-                    token = self._scored(engine, slot, self.guide.step(engine, slot, token))
+                    token = self._taken(engine, slot, self.guide.step(engine, slot, token))
                 self._steps += 1
             self._end_token = token
             self._finish = "stop" if token in self.params.stop_token_ids else "eos"
@@ -162,8 +167,10 @@ class Generation:
             logprobs += [TokenLogprob(token=token, logprob=own, top=top) for token, (own, top) in zip(ids[1:], scores)]
             self._transcript.echo(ids, logprobs if self.params.logprobs else ())
 
-    def _scored(self, engine: NativeEngine, slot: int, token: int | None) -> int | None:
-        """The same token."""
+    def _taken(self, engine: NativeEngine, slot: int, token: int | None) -> int | None:
+        """The sampled token, or what was chosen in its place."""
+        if self.choose is not None and token is not None:
+            token = self.choose(token)
         if self.params.logprobs and token is not None:
             own, top = engine.logprobs(slot, token, self.params.top_logprobs)
             self._logprob = TokenLogprob(token=token, logprob=own, top=top)

@@ -24,6 +24,7 @@ from muser._native import NativeEngine
 from muser._uncopied import Uncopied
 from muser._watch import READER_GRACE_SECONDS, ReaderWatch
 from muser._workers import Workers, make_workers
+from muser.chat.front import ChatFront
 from muser.choices import MAX_CHOICES, Choices
 from muser.embedding import Embedder
 from muser.errors import FileAccessError, MuserError
@@ -43,7 +44,7 @@ _TINY = "muse-tiny-Q4_K_M.gguf"
 _MAX_INT = 2**31 - 1
 
 
-class Model(Uncopied):
+class Model(ChatFront, Uncopied):
     """One model, and up to four generations side by side. Every method may be called from any thread.
 
     Make one with :meth:`load` or :meth:`tiny`; :meth:`close` it, or use it as a context manager.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-FinishReason = Literal["stop", "length", "eos", "cancelled"]
+FinishReason = Literal["stop", "length", "eos", "cancelled", "tool_calls"]
 """``stop``: a string of ``stop`` or a token of ``stop_token_ids``. ``eos``: an end token of the model. ``length``: ``max_tokens``, or the
 context is full (then ``Completion.context_full`` is True). ``cancelled``: the consumer or its owner ended it, or
-the reader of a stream stayed away for 5 seconds (of an AsyncStream: while 64 chunks waited for it)."""
+the reader of a stream stayed away for 5 seconds (of an AsyncStream: while 64 chunks waited for it). ``tool_calls``:
+an answer in a chat that ended with calls of tools."""
 
 
 @dataclass(frozen=True, kw_only=True)

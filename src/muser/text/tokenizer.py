@@ -7,7 +7,7 @@ chat template. Checking the vocabulary happens at once, building the encoder at 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .fragments import Fragments
 from .metadata import Metadata
 from .pieces import all_piece_bytes, piece_bytes
 from .spm import SpmEncoder
+from .templates import read_templates
 from .token_type import TokenType
 from .vocabulary import Vocabulary, read_vocabulary
 
@@ -45,6 +46,8 @@ class Tokenizer:
         control = _literals(vocabulary, sorted(vocabulary.control))
         self._text_fragments = Fragments(user_defined)
         self._all_fragments = Fragments(user_defined + control)
+        self._control_fragments = Fragments(control)
+        self.chat_templates: dict[str, str] = read_templates(metadata)
 
         self.vocab_size: int = len(vocabulary.tokens)
         self.bos_id: int | None = vocabulary.bos
@@ -81,20 +84,45 @@ class Tokenizer:
                 parameter="add_bos",
                 value=add_bos,
             )
+        ids = self._encode_fragments((self._all_fragments if parse_special else self._text_fragments).split(text))
+        if add_bos is None:
+            add_bos = self.add_bos and ids[:1] != [self.bos_id]
+        if add_bos and self.bos_id is not None:
+            ids.insert(0, self.bos_id)
+        return ids
+
+    def control_parts(self, text: str) -> Iterator[str | int]:
+        """Cuts ``text`` into its control tokens (ids) and the texts between them: for a template's own text."""
+        return self._control_fragments.split(text)
+
+    def encode_parts(self, parts: Iterable[str | int], *, add_bos: bool | None = None) -> list[int]:
+        """Ids of a text in parts: ids stand for themselves, no control token is looked for in the texts.
+
+        ``add_bos`` and errors as for :meth:`encode`.
+        """
+        pieces: list[str | int] = []
+        for part in parts:
+            if isinstance(part, int):
+                pieces.append(self._checked(part))
+            else:
+                _check_text(part)
+                pieces += self._text_fragments.split(part)
+        ids = self._encode_fragments(pieces)
+        if add_bos is None:
+            add_bos = self.add_bos and ids[:1] != [self.bos_id]
+        return [self.bos_id, *ids] if add_bos and self.bos_id is not None else ids
+
+    def _encode_fragments(self, fragments: Iterable[str | int]) -> list[int]:
         encoder = self._encoder or self._build()
         ids: list[int] = []
         after_special = True
-        for part in (self._all_fragments if parse_special else self._text_fragments).split(text):
+        for part in fragments:
             if isinstance(part, int):
                 ids.append(part)
                 after_special = True
             else:
                 ids += encoder.encode(" " + part if self.add_space_prefix and after_special else part)
                 after_special = False
-        if add_bos is None:
-            add_bos = self.add_bos and ids[:1] != [self.bos_id]
-        if add_bos and self.bos_id is not None:
-            ids.insert(0, self.bos_id)
         return ids
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False, errors: str = "replace") -> str:

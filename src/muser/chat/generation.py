@@ -1,0 +1,100 @@
+"""A generation that answers in a chat: the ordinary loop with a transcript that knows reasoning, answer and calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core import Core
+from ..generation import Generation
+from ..params import SamplingParams
+from ..results import FinishReason, TokenLogprob
+from ..transcript import Transcript
+from .parts import ChatChunk, ChatCompletion, Part, ReasoningPart, TextPart, ToolCall, ToolCallPart
+from .reader import Reader
+from .thinking import ThinkingBudget
+
+if TYPE_CHECKING:
+    from ..text import Tokenizer
+
+
+class ChatGeneration(Generation):
+    """``budget``: tokens of reasoning, None: no limit."""
+
+    def __init__(
+        self, core: Core, ids: list[int], params: SamplingParams, reader: Reader, budget: int | None
+    ) -> None:
+        self._chat = ChatTranscript(core.tokenizer, params, reader)
+        super().__init__(core, np.array(ids, np.int32), params, self._chat)
+        if budget is not None:
+            self.choose = ThinkingBudget(budget, reader).choose
+
+    def result(self) -> ChatCompletion:
+        done = super().result()
+        fields = {field.name: getattr(done, field.name) for field in dataclasses.fields(done)}
+        fields["finish_reason"] = self._chat.reason(done.finish_reason)
+        return ChatCompletion(
+            **fields,
+            reasoning="".join(self._chat.reasoning),
+            tool_calls=tuple(self._chat.tool_calls),
+            reasoning_tokens=self._chat.reader.reasoning_tokens,
+        )
+
+
+class ChatTranscript(Transcript):
+    """Stop strings are looked for in the answer, not in the reasoning before it and not in the calls."""
+
+    def __init__(self, tokenizer: Tokenizer, params: SamplingParams, reader: Reader) -> None:
+        super().__init__(tokenizer, params)
+        self.reader = reader
+        self.reasoning: list[str] = []
+        self.tool_calls: list[ToolCall] = []
+        self._parts: list[Part] = []  # undelivered
+
+    def reason(self, reason: FinishReason) -> FinishReason:
+        """An answer that ends with calls ends for their sake."""
+        return "tool_calls" if reason == "eos" and self.tool_calls else reason
+
+    def echo(self, tokens: Sequence[int], logprobs: Iterable[TokenLogprob]) -> None:
+        raise AssertionError("a chat has no echo")
+
+    def add(self, token: int, logprob: TokenLogprob | None = None) -> ChatChunk | None:
+        self.tokens.append(token)
+        self._undelivered.append(token)
+        if logprob is not None:
+            self.logprobs.append(logprob)
+        self._take(self.reader.push(token), searched=len(self.tokens) > self._unsearched)
+        return self._chunk(None) if self._parts and self.stop_string is None else None
+
+    def end(self, reason: FinishReason) -> ChatChunk:
+        if self.stop_string is None:
+            self._take(self.reader.finish(), searched=True)
+        if self._stops is not None and self._stops.found is None and (held := self._stops.flush()):
+            self._parts.append(TextPart(text=held))
+        return self._chunk(self.reason(reason))
+
+    def _take(self, parts: list[Part], *, searched: bool) -> None:
+        for part in parts:
+            if isinstance(part, TextPart) and self._stops is not None and searched:
+                text = self._stops.push(part.text)
+                if text:
+                    self._parts.append(TextPart(text=text))
+                if self._stops.found is not None:
+                    return
+                continue
+            self._parts.append(part)
+            if isinstance(part, ReasoningPart):
+                self.reasoning.append(part.text)
+            elif isinstance(part, ToolCallPart) and part.call is not None:
+                self.tool_calls.append(part.call)
+
+    def _chunk(self, reason: FinishReason | None) -> ChatChunk:
+        parts, self._parts = tuple(self._parts), []
+        self._ready = "".join(part.text for part in parts if isinstance(part, TextPart))
+        plain = super()._chunk(reason)
+        return ChatChunk(
+            text=plain.text, tokens=plain.tokens, logprobs=plain.logprobs, finish_reason=reason, parts=parts
+        )

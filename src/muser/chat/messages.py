@@ -1,0 +1,142 @@
+"""Messages as a caller gives them, checked and made plain: what a template sees is text, numbers, lists and dicts.
+
+The same clean-up as transformers': a key whose value is None is left out, and reasoning may be called
+``reasoning_content``, ``reasoning`` or ``thinking``. Arguments of tool calls may come as JSON text, as OpenAI's do;
+a template gets the object.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _checks as checks
+from ..errors import ParameterError
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "ipython")
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+_DEPTH = 64
+
+Message = Mapping[str, Any]
+"""``role`` (system, developer, user, assistant or tool) and ``content`` (text, or a list of ``{"type": "text",
+"text": ...}``); for an assistant also ``reasoning_content`` and ``tool_calls``; for a tool ``tool_call_id`` and
+``name``. Other keys reach the template as they are."""
+
+
+def plain_messages(messages: object) -> list[dict[str, Any]]:
+    """Raises ParameterError that names index and field."""
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        raise checks.refuse("messages", "must be a list of messages", messages)
+    if not messages:
+        raise checks.refuse("messages", "must hold at least one message", messages)
+    return [_message(index, message) for index, message in enumerate(messages)]
+
+
+def wrong(parameter: str, index: int | None, field: str, rule: str, value: object) -> ParameterError:
+    """``parameter[index].field`` breaks a rule."""
+    place = parameter if index is None else f"{parameter}[{index}]"
+    return ParameterError(
+        f"{place}.{field} {rule}, not {checks.shown(value)}",
+        parameter=parameter, index=index, field=field, value=value,
+    )  # fmt: skip
+
+
+def plain(parameter: str, index: int | None, field: str, value: object, depth: int = 0) -> Any:
+    """A copy of JSON data: exact str, int, float, bool, None, list and dict."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise wrong(
+                parameter, index, field, "must be text that UTF-8 can encode", text[error.start]
+            ) from None
+        return text
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if depth < _DEPTH and isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise wrong(parameter, index, field, "must have strings as keys", key)
+        return {
+            plain(parameter, index, field, key): plain(parameter, index, f"{field}.{key}", element, depth + 1)
+            for key, element in value.items()
+        }
+    if depth < _DEPTH and isinstance(value, (list, tuple)):
+        return [
+            plain(parameter, index, f"{field}[{place}]", element, depth + 1) for place, element in enumerate(value)
+        ]
+    raise wrong(parameter, index, field, "must be JSON data, not too deep", value)
+
+
+def _message(index: int, message: object) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise checks.refuse("messages", "must be a dict", message, index)
+
+    def bad(field: str, rule: str, value: object) -> ParameterError:
+        return wrong("messages", index, field, rule, value)
+
+    given: dict[str, Any] = {}
+    for key, value in message.items():
+        if not isinstance(key, str):
+            raise bad("keys", "must be strings", key)
+        if value is not None:
+            given[key] = plain("messages", index, key, value)
+    role = given.get("role")
+    if role not in ROLES:
+        raise bad("role", f"must be one of {', '.join(ROLES)}", role)
+    calls = given.get("tool_calls")
+    if calls is not None:
+        if role != "assistant":
+            raise bad("tool_calls", "belong to an assistant", calls)
+        if not isinstance(calls, list):
+            raise bad("tool_calls", "must be a list", calls)
+        given["tool_calls"] = [_call(bad, f"tool_calls[{place}]", call) for place, call in enumerate(calls)]
+    if "content" in given:
+        _check_content(bad, given["content"])
+    elif not calls:
+        raise bad("content", "is missing", None)
+    for field in (*_REASONING, "name", "tool_call_id"):
+        if field in given and not isinstance(given[field], str):
+            raise bad(field, "must be text", given[field])
+    reasoning = next((given[key] for key in _REASONING if key in given), None)
+    return given if reasoning is None else {"thinking": reasoning, **given, "reasoning_content": reasoning}
+
+
+def _check_content(bad: Any, content: object) -> None:
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise bad("content", "must be text or a list of parts", content)
+    for place, part in enumerate(content):
+        if not isinstance(part, dict):
+            raise bad(f"content[{place}]", "must be a dict", part)
+        if part.get("type") != "text":
+            raise bad(f"content[{place}].type", 'must be "text": this version takes no images', part.get("type"))
+        if not isinstance(part.get("text"), str):
+            raise bad(f"content[{place}].text", "must be text", part.get("text"))
+
+
+def _call(bad: Any, field: str, call: object) -> dict[str, Any]:
+    if not isinstance(call, dict):
+        raise bad(field, "must be a dict", call)
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise bad(f"{field}.function", "must be a dict", function)
+    if not isinstance(function.get("name"), str) or not function["name"]:
+        raise bad(f"{field}.function.name", "must be a name", function.get("name"))
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            pass
+    if not isinstance(arguments, dict):
+        raise bad(f"{field}.function.arguments", "must be a dict, or the JSON of one", function.get("arguments"))
+    return {**call, "function": {**function, "arguments": arguments}}

@@ -1,0 +1,116 @@
+"""The first step of reading an answer: tokens become text and control tokens, and calls of tools get their numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .parts import Part, ToolCall, ToolCallPart
+from .tools import Tools
+
+if TYPE_CHECKING:
+    from ..text import Tokenizer
+
+
+class Reader(Protocol):
+    """Reads one answer, token by token. One class for each way in which a family of models marks what it writes."""
+
+    thinks: bool
+    """Whether there can be reasoning at all."""
+
+    untouched: bool
+    """Nothing has been read yet."""
+
+    reasoning_tokens: int
+    """How many tokens were reasoning."""
+
+    @property
+    def reasoning(self) -> bool:
+        """Whether the next token is reasoning, or ends it."""
+
+    def push(self, token: int) -> list[Part]:
+        """What the token completes."""
+
+    def finish(self) -> list[Part]:
+        """The answer is over: what was held back."""
+
+    def closes(self, token: int) -> bool:
+        """Whether the token ends the reasoning."""
+
+    def closing(self) -> list[int]:
+        """The tokens that end the reasoning here, or leave it out, and begin the answer."""
+
+
+class TokenText:
+    """Text as it becomes whole, and the names of control tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        from ..text import Detokenizer
+
+        self._tokenizer = tokenizer
+        self._detokenizer = Detokenizer(tokenizer)
+
+    def push(self, token: int) -> tuple[str, str | None]:
+        """The text that is whole now, and the control token after it."""
+        if self._tokenizer.is_control(token):
+            return self._detokenizer.flush(), self._tokenizer.token_text(token)
+        return self._detokenizer.push(token), None
+
+    def flush(self) -> str:
+        return self._detokenizer.flush()
+
+
+class Calls:
+    """The tool calls of one answer. ``first``: how many there were in the conversation before."""
+
+    def __init__(self, tools: Tools | None, first: int = 0) -> None:
+        self.tools = tools
+        self._first = first
+        self._count = 0
+
+    def begin(self, name: str) -> OpenCall:
+        known = name if self.tools is None else self.tools.known(name)
+        call = OpenCall(self, self._count, f"call_{self._first + self._count}", known)
+        self._count += 1
+        return call
+
+
+class OpenCall:
+    """A call that is being written."""
+
+    def __init__(self, calls: Calls, index: int, id: str, name: str) -> None:
+        self._calls = calls
+        self.index, self.id, self.name = index, id, name
+        self._text: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All of it until now."""
+        return "".join(self._text)
+
+    def more(self, text: str = "") -> ToolCallPart:
+        self._text.append(text)
+        return ToolCallPart(index=self.index, id=self.id, name=self.name, text=text)
+
+    def end(self, arguments: dict[str, Any] | None, text: str = "", problem: str | None = None) -> ToolCallPart:
+        """``arguments`` None: they cannot be read. ``text``: the last piece."""
+        self._text.append(text)
+        tools = self._calls.tools
+        if arguments is None:
+            problem = problem or "the arguments cannot be read"
+        elif problem is None:
+            problem = "no tools were given" if tools is None else tools.problem(self.name, arguments)
+        call = ToolCall(id=self.id, name=self.name, arguments=arguments or {}, problem=problem, text=self.text)
+        return ToolCallPart(index=self.index, id=self.id, name=self.name, text=text, call=call)
+
+
+def json_value(text: str) -> Any:
+    """The JSON in ``text``; ValueError for anything else, NaN and infinities included."""
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

@@ -1,0 +1,31 @@
+"""A thinking budget: when the reasoning has taken so many tokens, the tokens that end it are put in the place of the
+ones that were sampled, and the model goes on with its answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .reader import Reader
+
+
+class ThinkingBudget:
+    """Of one generation. ``limit``: tokens of reasoning; 0 leaves it out."""
+
+    def __init__(self, limit: int, reader: Reader) -> None:
+        self._limit = limit
+        self._reader = reader
+        self._forced: deque[int] = deque()
+
+    def choose(self, token: int) -> int:
+        """The token to go on with, where ``token`` was sampled. All tokens before it have been read."""
+        reader = self._reader
+        if not self._forced and self._spent() and not reader.closes(token):
+            self._forced.extend(reader.closing())
+        return self._forced.popleft() if self._forced else token
+
+    def _spent(self) -> bool:
+        reader = self._reader
+        if reader.untouched:
+            return self._limit == 0
+        return reader.reasoning and reader.reasoning_tokens >= self._limit

@@ -1,0 +1,86 @@
+"""The tools that a model may call, and whether the arguments of a call are what the tool's schema asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _checks as checks
+from .messages import plain, wrong
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_LONGEST_NAME = 128
+
+Tool = Mapping[str, Any]
+"""``{"type": "function", "function": {"name": ..., "description": ..., "parameters": JSON schema}}``, or the inner
+part alone."""
+
+
+class Tools:
+    """``listed``: as the template gets them. Immutable after construction.
+
+    Raises ParameterError (``parameter="tools"``, ``index``, ``field``) for a tool without a proper name, a name
+    that comes twice, or parameters that are no JSON schema (draft 2020-12, unless its ``$schema`` says otherwise).
+    """
+
+    def __init__(self, tools: object) -> None:
+        if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Sequence):
+            raise checks.refuse("tools", "must be a list of tools or None", tools)
+        self.listed: list[dict[str, Any]] = []
+        self.schemas: dict[str, dict[str, Any]] = {}
+        self._validators: dict[str, Any] = {}
+        for index, tool in enumerate(tools):
+            self._add(index, tool)
+
+    def _add(self, index: int, tool: object) -> None:
+        if not isinstance(tool, Mapping):
+            raise checks.refuse("tools", "must be a dict", tool, index)
+        listed: dict[str, Any] = plain("tools", index, "tool", tool)
+        inside = "function." if "function" in listed else ""
+        function = listed.get("function", listed)
+        if not isinstance(function, dict):
+            raise wrong("tools", index, "function", "must be a dict", function)
+        name = function.get("name")
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+            raise wrong("tools", index, f"{inside}name", "must be a name of letters, digits, _, - and dots", name)
+        if name in self.schemas:
+            raise wrong("tools", index, f"{inside}name", "must not come twice", name)
+        schema = function.get("parameters", {})
+        if not isinstance(schema, dict):
+            raise wrong("tools", index, f"{inside}parameters", "must be a JSON schema", schema)
+        self._validators[name] = _validator(index, f"{inside}parameters", schema)
+        self.schemas[name] = schema
+        self.listed.append(listed)
+
+    def known(self, name: str) -> str:
+        """The tool that a model means by ``name``: Muse Glimmer, trained on ``namespace.function``, calls a tool
+        without a namespace ``name.name``."""
+        first, _, last = name.partition(".")
+        return first if name not in self.schemas and first == last and first in self.schemas else name
+
+    def property_schema(self, tool: str, name: str) -> dict[str, Any]:
+        """The schema of one parameter; empty where there is none."""
+        properties = self.schemas.get(tool, {}).get("properties", {})
+        found = properties.get(name, {}) if isinstance(properties, dict) else {}
+        return found if isinstance(found, dict) else {}
+
+    def problem(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """What is wrong with a call, in one line; None if nothing is."""
+        validator = self._validators.get(name)
+        if validator is None:
+            return f"there is no tool {name!r}"
+        error = next(iter(validator.iter_errors(arguments)), None)
+        return None if error is None else f"{error.json_path}: {error.message}"[:500]
+
+
+def _validator(index: int, field: str, schema: dict[str, Any]) -> Any:
+    import jsonschema  # type: ignore[import-untyped]  # a tenth of a second: only for those who use tools
+    import referencing
+
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise wrong("tools", index, field, f"must be a JSON schema ({error.message[:200]})", schema) from None
+    return kind(schema, registry=referencing.Registry())  # an empty one: nothing is fetched
