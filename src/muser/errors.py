@@ -80,7 +80,7 @@ class LogitsError(MuserError):
     """There is no token to sample: only the generation that met this fails.
 
     The model computed a NaN at ``index``, or -inf everywhere (``index`` is None): the file at ``path`` is damaged.
-    Or every token that a mask allows has -inf (``path`` is None).
+    Or every token that grammar, mask and logit_bias allow has -inf (``path`` is None).
     """
 
     path: str | None = None
