@@ -23,6 +23,21 @@ def random_grammar(rng: random.Random, *, recursive: bool) -> dict:
     return rules
 
 
+def nested_grammar(rng: random.Random) -> dict:
+    """Words between separators and parentheses, which now and then may be taken for one another."""
+    words = ("rep", ("set", "".join(rng.sample("aé日", 2))), rng.choice([0, 1]), rng.choice([None, 2]))
+    word = ("seq", [("text", rng.choice(["a", "ab", "é", "日é", "aa"])), ("rep", ("set", rng.choice(["a", "ab", "é", "日"])), 0, rng.choice([None, 1, 2]))])  # fmt: skip
+    separator = ("text", rng.choice(["\n", "b", "]", "b\n"]))
+    bracket = ("text", rng.choice(["]", "b", "\n\n"]))
+    inside = ("seq", [bracket, ("ref", "root"), bracket])
+    if rng.random() < 0.5:
+        root = ("or", [("ref", "r1"), ("seq", [bracket, ("ref", "root"), separator, ("ref", "r1")])])
+    else:
+        root = ("seq", [("ref", "r1"), ("rep", ("seq", [separator, ("or", [("ref", "r1"), inside])]), 0, None)])
+    item = ("or", [words, ("ref", "r-2")] if rng.random() < 0.5 else [word, ("seq", [word, separator])])
+    return {"root": root, "r1": item, "r-2": word}
+
+
 def expression(rng: random.Random, names: list[str], depth: int):
     kind = rng.choice(["set", "text", "ref", "seq", "or", "rep"] if depth else ["set", "text", "ref"])
     if kind == "ref" and names:

@@ -105,6 +105,37 @@ def random_schema(rng: random.Random, depth: int = 2) -> dict:
     return {"type": kind, **({"minimum": -5, "maximum": 12} if kind == "integer" else {})}
 
 
+def random_value(rng: random.Random, schema: dict):
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    kind = schema["type"]
+    if kind == "object":
+        named = schema["properties"].items()
+        return {n: random_value(rng, part) for n, part in named if n in schema["required"] or rng.random() < 0.5}
+    if kind == "array":
+        return [random_value(rng, schema["items"]) for _ in range(rng.randint(schema["minItems"], schema["maxItems"]))]
+    if kind == "string":
+        return "".join(rng.choice('aé日\\"\n😀\0') for _ in range(rng.randint(1, 4)))
+    return {"integer": rng.randint(-5, 12), "boolean": rng.random() < 0.5, "null": None}[kind]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_value_of_a_schema_can_be_written(model, seed: int) -> None:
+    """In any pieces, compact, spaced or over many lines."""
+    rng = random.Random(seed)
+    schema = random_schema(rng, 3)
+    runtime, tokenizer = model._core.grammars, model.tokenizer
+    of_bytes = {piece: token for token, piece in enumerate(tokenizer.pieces()) if piece and not tokenizer.is_control(token)}
+    for form in ({"separators": (",", ":")}, {}, {"indent": 2}):
+        data = json.dumps(random_value(rng, schema), ensure_ascii=rng.random() < 0.3, **form).encode()
+        constraint = runtime.constraint(Grammar.json_schema(schema, max_whitespace=20), ())
+        while data:
+            length = rng.choice([n for n in range(1, min(len(data), 8) + 1) if data[:n] in of_bytes])
+            constraint.consume(of_bytes[data[:length]])
+            data = data[length:]
+        assert constraint.complete
+
+
 def conforms(value, schema: dict) -> bool:
     if "enum" in schema:
         return any(type(value) is type(option) and value == option for option in schema["enum"])

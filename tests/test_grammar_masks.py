@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from grammar_oracle import Oracle, random_grammar, to_gbnf, to_regex
+from grammar_oracle import Oracle, nested_grammar, random_grammar, to_gbnf, to_regex
 
 import muser
 from muser.grammar.runtime import Runtime
@@ -84,7 +84,7 @@ def walk(runtime: Runtime, grammar: muser.Grammar, oracle: Oracle, rng: random.R
 @pytest.mark.parametrize("seed", range(60))
 def test_masks_of_random_gbnf_are_exact(runtime: Runtime, seed: int) -> None:
     rng = random.Random(seed)
-    rules = random_grammar(rng, recursive=seed % 3 > 0)
+    rules = nested_grammar(rng) if seed % 2 else random_grammar(rng, recursive=seed % 3 > 0)
     grammar = muser.Grammar.gbnf(to_gbnf(rules, rng))
     oracle = Oracle(rules)
     for _ in range(3):

@@ -96,7 +96,7 @@ class _Reader:
         while (item := self.item(depth)) is not None:
             self.skip(lines=depth > 0)
             while (times := self.times()) is not None:
-                item = Repeat(item, *times)
+                item = Repeat(item, *times) if times[1] != 0 else Literal("")
                 self.skip(lines=depth > 0)
             items.append(item)
         return sequence(items) if items else Literal("")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from .. import _checks as checks
 from ..errors import GrammarError, GrammarLimitError
 from . import backend, gbnf, lark, regex, rules, schema
+from .lexemes import Lexemes
 from .nodes import Literal, Rule, choice
 from .places import Source
+from .positions import TooLargeError
 
 
 class Grammar:
@@ -134,14 +137,17 @@ class Grammar:
 
 
 def _checked_rules(order: list[Rule]) -> str:
-    """As one regular expression if that can be, or else as rules of single characters."""
+    """In the form with the longest lexemes that is exact and not too much for the engine."""
+    lexemes = None
     if lark.is_regular(order):
-        text = lark.write(order, regular=True)
-        try:
-            backend.check_grammar(text)
-            return text
-        except GrammarLimitError:
-            pass
-    text = lark.write(order, regular=False)
-    backend.check_grammar(text)
+        text = lark.as_regex(order)
+    else:
+        with suppress(TooLargeError):
+            lexemes = Lexemes(order)
+        text = lark.as_rules(order, lexemes)
+    try:
+        backend.check_grammar(text)
+    except GrammarLimitError:
+        text = lark.as_rules(order, None)
+        backend.check_grammar(text)
     return text

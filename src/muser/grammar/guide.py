@@ -4,7 +4,7 @@ thread while the device runs.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from .constraint import Constraint
@@ -18,7 +18,7 @@ class Guide:
     """``constraint`` may be set and taken away between two tokens: it concerns those that are sampled from then on, and
     knows no others. ``ends``: the tokens that end the generation."""
 
-    def __init__(self, sampler: Sampler, ends: Set[int], constraint: Constraint | None = None) -> None:
+    def __init__(self, sampler: Sampler, ends: AbstractSet[int], constraint: Constraint | None = None) -> None:
         self.constraint = constraint
         self._sampler = sampler
         self._ends = ends
