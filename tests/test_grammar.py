@@ -303,6 +303,29 @@ def test_a_constraint_can_be_armed_in_the_middle(model) -> None:
     assert stream.completion is not None and stream.completion.finish_reason == "length"
 
 
+def test_a_session_that_is_driven_by_hand(model) -> None:
+    """The same tokens as generate; half of the way in one constraint, half in one that was restored from the tokens."""
+    expected = model.generate("Once", grammar=GRAMMARS[3], seed=4)
+    sampler = muser.Sampler(seed=4, tokenizer=model.tokenizer)
+    ids = model.tokenize("Once")
+    sampler.accept(ids)
+    with model.session() as session:
+        session.prefill(ids)
+        constraint = model.constraint(GRAMMARS[3])
+        tokens = []
+        while (token := session.sample(sampler, constraint.mask())) not in model.tokenizer.stop_ids:
+            tokens.append(token)
+            constraint.consume(token)
+            restored = model.constraint(GRAMMARS[3])
+            restored.replay(tokens)
+            constraint = restored
+            session.decode(token)
+    assert tuple(tokens) == expected.tokens
+    for bad in ({"grammar": "a"}, {"grammar": GRAMMARS[0], "ends": [10**9]}, {"grammar": GRAMMARS[0], "ends": 3}):
+        with pytest.raises(muser.ParameterError):
+            model.constraint(**bad)
+
+
 def test_equal_grammars_are_compiled_once(model, monkeypatch) -> None:
     from muser.grammar import backend
 

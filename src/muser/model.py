@@ -29,6 +29,7 @@ from muser.choices import MAX_CHOICES, Choices
 from muser.embedding import Embedder
 from muser.errors import FileAccessError, MuserError
 from muser.generation import Generation
+from muser.grammar import Grammar
 from muser.params import SamplingOverrides, SamplingParams, merged
 from muser.pool import SlotPool
 from muser.results import Completion, Health
@@ -37,6 +38,7 @@ from muser.stream import Stream, run_to_end
 
 if TYPE_CHECKING:
     from muser.aio import AsyncStream
+    from muser.grammar.constraint import Constraint
     from muser.text import Tokenizer
 
 CLOSE_GRACE_SECONDS = 10.0
@@ -351,6 +353,18 @@ class Model(ChatFront, Uncopied):
     def detokenize(self, tokens: Iterable[int], *, skip_special: bool = False) -> str:
         """The text of token ids; ``skip_special`` leaves control tokens out, as ``Completion.text`` does."""
         return self.tokenizer.decode(tokens, skip_special=skip_special)
+
+    def constraint(self, grammar: Grammar, *, ends: Iterable[int] | None = None) -> Constraint:
+        """The state of a grammar, for callers who drive a :class:`Session` themselves; ``generate`` has its own.
+
+        ``session.sample(sampler, constraint.mask())``, then ``constraint.consume(token)``, and so on. ``ends``: the tokens
+        that are allowed where the text is complete; None: the model's end tokens. The first call on a model builds what
+        grammars need of it (up to a second, see docs/grammar.md): a server makes one when it starts.
+        """
+        if not isinstance(grammar, Grammar):
+            raise checks.refuse("grammar", "must be a muser.Grammar", grammar)
+        allowed = self.tokenizer.stop_ids if ends is None else checks.token_array("ends", ends, self._core.vocab).tolist()
+        return self._core.grammars.constraint(grammar, allowed)
 
     # -- looking ---------------------------------------------------------------------------------------------
 
