@@ -124,12 +124,24 @@ def _sequences(tokenizer: Tokenizer, strings: tuple[str, ...]) -> list[list[int]
         for string in strings
         for length in range(1, len(string))
     }
-    heads = [(head.encode(errors="replace"), tail) for head, tail in beginnings.items()]
-    sequences: list[list[int]] = []
-    for token in range(tokenizer.vocab_size):
-        text = tokenizer.token_bytes(token)
-        if any(string in text for string in whole):
-            sequences.append([token])
-        else:
-            sequences += [[token, *tail] for head, tail in heads if tail and text.endswith(head)]
+    pieces = tokenizer.pieces()
+    ends = np.cumsum([len(piece) for piece in pieces])
+    text = b"".join(pieces)
+    single = set().union(*(_holders(text, ends, string) for string in whole))
+    sequences = [[token] for token in sorted(single)]
+    for head, tail in beginnings.items():
+        holders = _holders(text, ends, head.encode(errors="replace"), at_end=True) if tail else set()
+        sequences += [[token, *tail] for token in sorted(holders - single)]
     return sequences
+
+
+def _holders(text: bytes, ends: NDArray[np.int64], part: bytes, *, at_end: bool = False) -> set[int]:
+    """The tokens whose bytes hold ``part`` (or end with it), where ``text`` is the bytes of all, one after the other."""
+    found = set()
+    place = text.find(part)
+    while place >= 0:
+        token = int(np.searchsorted(ends, place, side="right"))
+        if place + len(part) == ends[token] if at_end else place + len(part) <= ends[token]:
+            found.add(token)
+        place = text.find(part, place + 1)
+    return found

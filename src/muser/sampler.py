@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import struct
@@ -137,11 +138,10 @@ class Sampler:
         return self._sample_slot(engine, slot, mask)
 
     def __repr__(self) -> str:
-        p = self.params
-        return (
-            f"<muser.Sampler temperature={p.temperature:g} top_k={p.top_k} top_p={p.top_p:g} min_p={p.min_p:g} "
-            f"seed={self.seed}>"
-        )
+        """With what is not as by default."""
+        fields = [(f, getattr(self.params, f.name)) for f in dataclasses.fields(SamplingParams) if f.name != "seed"]
+        changed = [f"{field.name}={checks.shown(value)} " for field, value in fields if value != field.default]
+        return f"<muser.Sampler {''.join(changed)}seed={self.seed}>"
 
 
 def effective_seed(params: SamplingParams) -> int:
