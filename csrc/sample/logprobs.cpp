@@ -1,53 +1,47 @@
+// Block by block (block_best.h): the top list visits only blocks whose best can be in it.
 #include "sample/logprobs.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "core/error.h"
+#include "sample/block_best.h"
 
 namespace muser {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// exp(x) for x <= 0, without branches so that a loop over it vectorizes. Relative error below 1e-10.
-double exponential(double x) {
-    x = x > -700 ? x : -700; // e^-700 adds nothing
-    // exp(x) = 2^n * exp(r), |r| <= ln(2) / 2. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
-    const double rounded = x * 1.4426950408889634 + 6755399441055744.0;
-    const double n = rounded - 6755399441055744.0;
-    const double r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
-    double e = 1.0 / 362880;
-    e = e * r + 1.0 / 40320;
-    e = e * r + 1.0 / 5040;
-    e = e * r + 1.0 / 720;
-    e = e * r + 1.0 / 120;
-    e = e * r + 1.0 / 24;
-    e = e * r + 1.0 / 6;
-    e = e * r + 0.5;
-    e = e * r + 1.0;
-    e = e * r + 1.0;
-    return std::bit_cast<double>(std::bit_cast<uint64_t>(e) + (std::bit_cast<uint64_t>(rounded) << 52));
+// exp(x) for -87 <= x <= 0 in float32, without branches so that a loop over it vectorizes; as in weights.h only products and
+// sums, each rounded on its own, so that every CPU gives the same number. Relative error below 3e-7.
+float exponential(float x) {
+    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float e = 1.0f / 5040;
+    e = e * r + 1.0f / 720;
+    e = e * r + 1.0f / 120;
+    e = e * r + 1.0f / 24;
+    e = e * r + 1.0f / 6;
+    e = e * r + 0.5f;
+    e = e * r + 1.0f;
+    e = e * r + 1.0f;
+    return e * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
 }
 
-// Lanes of partial sums, in one fixed order.
-double sum_of_exponentials(std::span<const float> logits, double best) {
-    constexpr size_t kLanes = 8;
-    double sums[kLanes] = {};
-    size_t i = 0;
-    for (; i + kLanes <= logits.size(); i += kLanes)
-        for (size_t lane = 0; lane < kLanes; ++lane)
-            sums[lane] += exponential(logits[i + lane] - best);
-    double sum = 0;
-    for (; i < logits.size(); ++i)
-        sum += exponential(logits[i] - best);
-    for (const double lane : sums)
-        sum += lane;
-    return sum;
+// One fixed tree.
+float sum_of_exponentials(std::span<const float> block, float best) {
+    float e[kBlock] = {};
+    for (size_t i = 0; i < block.size(); ++i) { // a loop of its own: see weigh_block()
+        const float x = block[i] - best;
+        e[i] = x > -87 ? x : -87; // e^-87 adds nothing
+    }
+    for (size_t i = 0; i < block.size(); ++i)
+        e[i] = exponential(e[i]);
+    for (size_t half = kBlock / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; ++i)
+            e[i] += e[i + half];
+    return e[0];
 }
 
 Error bad_row(std::string what, const char *value, std::vector<Error::Field> more = {}) {
@@ -55,31 +49,52 @@ Error bad_row(std::string what, const char *value, std::vector<Error::Field> mor
     return Error(ErrorCode::parameter, std::move(what), std::move(more));
 }
 
-float best_of(std::span<const float> logits) {
-    float best = -std::numeric_limits<float>::infinity();
-    for (size_t i = 0; i < logits.size(); ++i) {
-        if (std::isnan(logits[i]))
+struct Bests {
+    std::vector<float> blocks;
+    float all = -kInfinity;
+};
+
+Bests bests_of(std::span<const float> logits) {
+    Bests bests;
+    bests.blocks.resize((logits.size() + kBlock - 1) / kBlock);
+    for (size_t b = 0; b < bests.blocks.size(); ++b) {
+        const float best = bests.blocks[b] = best_of_block(block_of(logits, b));
+        if (std::isnan(best)) {
+            const size_t i = static_cast<size_t>(std::ranges::find_if(logits, [](float x) { return std::isnan(x); }) - logits.begin());
             throw bad_row("logits[" + std::to_string(i) + "] is NaN", "nan", {{"index", static_cast<int64_t>(i)}});
-        best = std::max(best, logits[i]);
+        }
+        bests.all = std::max(bests.all, best);
     }
-    if (best == -std::numeric_limits<float>::infinity())
+    if (bests.all == -kInfinity)
         throw bad_row("logits hold no token: they are all -inf", "-inf");
-    return best;
+    return bests;
 }
 
-std::vector<TokenLogprob> largest(std::span<const float> logits, size_t count) {
+double log_of_sum(std::span<const float> logits, const Bests &bests) {
+    constexpr float kNothing = 40; // a block of 64 tokens that much below the best adds less than 3e-16
+    double sum = 0;
+    for (size_t b = 0; b < bests.blocks.size(); ++b)
+        if (bests.blocks[b] > bests.all - kNothing)
+            sum += sum_of_exponentials(block_of(logits, b), bests.all);
+    return bests.all + std::log(sum);
+}
+
+std::vector<TokenLogprob> largest(std::span<const float> logits, const Bests &bests, size_t count) {
     std::vector<TokenLogprob> top; // with logits in place of log-probabilities
     count = std::min(count, logits.size());
-    if (count == 0)
-        return top;
-    for (size_t i = 0; i < logits.size(); ++i) {
-        const double logit = logits[i];
-        if (top.size() == count && logit <= top.back().logprob)
+    for (size_t b = 0; count > 0 && b < bests.blocks.size(); ++b) {
+        if (top.size() == count && bests.blocks[b] <= top.back().logprob)
             continue;
-        if (top.size() == count)
-            top.pop_back();
-        const auto place = std::ranges::find_if(top, [&](const TokenLogprob &other) { return other.logprob < logit; });
-        top.insert(place, {static_cast<int32_t>(i), logit});
+        const std::span<const float> block = block_of(logits, b);
+        for (size_t i = 0; i < block.size(); ++i) {
+            const double logit = block[i];
+            if (top.size() == count && logit <= top.back().logprob)
+                continue;
+            if (top.size() == count)
+                top.pop_back();
+            const auto place = std::ranges::find_if(top, [&](const TokenLogprob &other) { return other.logprob < logit; });
+            top.insert(place, {static_cast<int32_t>(b * kBlock + i), logit});
+        }
     }
     return top;
 }
@@ -91,18 +106,15 @@ RowLogprobs row_logprobs(std::span<const float> logits, int32_t token, int top) 
         throw parameter_error("token", "must be in 0.." + std::to_string(static_cast<int64_t>(logits.size()) - 1), token);
     if (top < 0 || top > kMaxTopLogprobs)
         throw parameter_error("top", "must be in 0.." + std::to_string(kMaxTopLogprobs), top);
-    const double best = best_of(logits);
-    double log_sum = 0;
-    if (best == kInfinity)
-        log_sum = std::log(static_cast<double>(std::ranges::count(logits, std::numeric_limits<float>::infinity())));
-    else
-        log_sum = best + std::log(sum_of_exponentials(logits, best));
+    const Bests bests = bests_of(logits);
+    const bool certain = bests.all == kInfinity;
+    const double log_sum = certain ? std::log(static_cast<double>(std::ranges::count(logits, kInfinity))) : log_of_sum(logits, bests);
     const auto logprob = [&](double logit) {
-        if (best == kInfinity)
-            return logit == kInfinity ? -log_sum : -kInfinity;
+        if (certain)
+            return logit == double{kInfinity} ? -log_sum : -double{kInfinity};
         return logit - log_sum;
     };
-    RowLogprobs row{logprob(logits[static_cast<size_t>(token)]), largest(logits, static_cast<size_t>(top))};
+    RowLogprobs row{logprob(logits[static_cast<size_t>(token)]), largest(logits, bests, static_cast<size_t>(top))};
     for (TokenLogprob &entry : row.top)
         entry.logprob = logprob(entry.logprob);
     return row;

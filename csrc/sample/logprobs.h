@@ -20,7 +20,7 @@ struct RowLogprobs {
     std::vector<TokenLogprob> top; // most likely first; of equals the lower id first
 };
 
-// logit - log(sum(exp(logits))), summed in float64. A row with +inf counts as 0 there and as -inf elsewhere.
+// logit - log(sum(exp(logits))), to 5e-7; blocks of 64 are summed in float32, their sums in float64. A row with +inf counts as 0 there and as -inf elsewhere.
 // Throws Error{parameter} for a token outside the row or `top` outside 0..kMaxTopLogprobs; for a NaN (field "index")
 // or a row that is all -inf, "logits".
 RowLogprobs row_logprobs(std::span<const float> logits, int32_t token, int top);
