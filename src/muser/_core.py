@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 
 class Core:
-    def __init__(self, native: NativeEngine, make_tokenizer: Callable[[], Tokenizer]) -> None:
+    def __init__(
+        self,
+        native: NativeEngine,
+        make_tokenizer: Callable[[], Tokenizer],
+        file_identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``file_identity``: what tells this model from others (saving/identity.py)."""
         self._native: NativeEngine | None = native
         self._pid = os.getpid()
         self._closed = False
@@ -39,6 +45,8 @@ class Core:
         self._tokenizer_lock = threading.Lock()
         self._grammars: Runtime | None = None
         self._grammars_lock = threading.Lock()
+        self.file_identity = dict(file_identity or {})
+        self.identity: dict[str, Any] | None = None
         self.context = native.context
         self.vocab = native.vocab
         self.slots = native.slots

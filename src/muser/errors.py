@@ -140,6 +140,16 @@ class CancelledError(MuserError):
     """The session was cancelled by :meth:`Session.cancel`."""
 
 
+class SessionFileError(MuserError):
+    """The file at ``path`` is no whole session file of this version and this model; nothing was changed.
+
+    ``offset`` (bytes) says where, if the mistake has a place.
+    """
+
+    path: str | None = None
+    offset: int | None = None
+
+
 class ClosedError(MuserError):
     """The model (or the permit of this session) was closed."""
 

@@ -53,6 +53,7 @@ class Generation:
         self._cached = 0
         self._session: Session | None = None
         self._cancelled = False
+        self._resumed = False
 
     @property
     def needs_session(self) -> bool:
@@ -62,6 +63,21 @@ class Generation:
     @property
     def _scores_prompt(self) -> bool:
         return self.params.echo and self.params.logprobs
+
+    def resume(self, tokens: Sequence[int], sampler_state: bytes, logprobs: Sequence[TokenLogprob]) -> None:
+        """Goes on after these tokens, all of which were delivered; the session holds the prompt and all of them but the
+        last, which was only sampled. Raises ParameterError where they cannot have been generated."""
+        self._echo([])
+        for token in tokens:
+            self._transcript.add(token)
+        if self._transcript.stop_string is not None:
+            raise ParameterError("tokens go on after a stop string", parameter="tokens")
+        self._transcript.resume(logprobs)
+        if self.guide.constraint is not None:
+            self.guide.constraint.replay(tokens[:-1])
+            self.guide.sampled()
+        self.sampler.restore(sampler_state)
+        self._resumed = True
 
     def cancel(self) -> None:
         """From any thread: the wait, chunk or step in progress is the last one. Does not wait for it."""
@@ -111,17 +127,23 @@ class Generation:
             suppressed = self.params.min_tokens > 0
             if suppressed:
                 sampler._native.suppress(sorted(self._end_tokens))
-            with session._drive as engine:
-                self.guide.begin()
-                self._fill(engine, slot)
-                self._echo(self.prompt_scores or [])
-                if limit == 0:
-                    self._finish = "length"
-                    return
-                token = self._taken(engine, slot, self.guide.sample(engine, slot))
+            token: int | None
+            if self._resumed:
+                token, self._cached = tokens[-1], int(self.ids.size)
+            else:
+                with session._drive as engine:
+                    self.guide.begin()
+                    self._fill(engine, slot)
+                    self._echo(self.prompt_scores or [])
+                    if limit == 0:
+                        self._finish = "length"
+                        return
+                    token = self._taken(engine, slot, self.guide.sample(engine, slot))
             self.clock.lap("prefill")
             while token is not None and token not in self._end_tokens:
-                yield token
+                if not self._resumed:
+                    yield token
+                self._resumed = False
                 if self._cancelled:
                     return
                 if len(tokens) == limit:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +33,8 @@ from muser.grammar import Grammar
 from muser.params import SamplingOverrides, SamplingParams, merged
 from muser.pool import SlotPool
 from muser.results import Completion, Health
+from muser.saving.front import SavingFront
+from muser.saving.identity import of_weights
 from muser.session import Permit, Session
 from muser.stream import Stream, run_to_end
 
@@ -46,15 +48,22 @@ _TINY = "muse-tiny-Q4_K_M.gguf"
 _MAX_INT = 2**31 - 1
 
 
-class Model(ChatFront, Uncopied):
+class Model(ChatFront, SavingFront, Uncopied):
     """One model, and up to four generations side by side. Every method may be called from any thread.
 
     Make one with :meth:`load` or :meth:`tiny`; :meth:`close` it, or use it as a context manager.
     """
 
-    def __init__(self, engine: NativeEngine, make_tokenizer: Callable[[], Tokenizer], *, path: str | None = None) -> None:
+    def __init__(
+        self,
+        engine: NativeEngine,
+        make_tokenizer: Callable[[], Tokenizer],
+        *,
+        path: str | None = None,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
         """For :meth:`load` and for tests."""
-        self._core = Core(engine, make_tokenizer)
+        self._core = Core(engine, make_tokenizer, identity)
         self._path = path
         self._executor: Workers | None = None
         self._executor_lock = threading.Lock()
@@ -121,7 +130,8 @@ class Model(ChatFront, Uncopied):
             "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
             engine.device_description,
         )  # fmt: skip
-        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name)
+        identity = {"weights": of_weights(file), "kv_dtype": kv_dtype}
+        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name, identity=identity)
 
     @classmethod
     def tiny(

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from muser.errors import ClosedError, MuserError, ParameterError
 from muser.sampler import Sampler
 
 T = TypeVar("T")
+PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 MAX_GROUP = 4
 END_LIMIT_SECONDS = 30.0
@@ -124,6 +126,39 @@ class Session(Uncopied):
             raise checks.refuse("into", "must be another session of the same model, or its permit", into)
         limit = checks.timeout(timeout)
         _driving([self, other], lambda: self._core.engine().fork(self._slot, other._slot, limit))
+
+    def save(
+        self, path: PathLike, *, sampler: Sampler | None = None, key: bytes | None = None
+    ) -> None:
+        """Writes the session to a file: tokens, keys and values, logits, and the state of ``sampler`` if it is given.
+
+        The file appears whole or not at all (a temporary file, flushed to the disk, then renamed), readable by its
+        owner only. ``key``: 32 bytes to encrypt it with, which needs ``pip install "muser[encryption]"``.
+
+        Raises FileAccessError, ParameterError.
+        """
+        from muser.saving import encryption, sessions
+
+        name, secret = checks.path(path), encryption.checked_key(key)
+        _check_sampler(sampler)
+        with self._drive as engine:
+            sessions.save(self._core, engine, self._slot, name, secret, sampler)
+
+    def restore(self, path: PathLike, *, sampler: Sampler | None = None, key: bytes | None = None) -> None:
+        """Makes this session, whatever it holds, the one that was saved; it goes on with the same bits. ``sampler``, made
+        with the same parameters and seed, goes on where the saved one was.
+
+        Raises:
+            SessionFileError: the file is damaged, or of another model, context, kv_dtype or version, or its key is
+                another one. Nothing has changed then.
+            FileAccessError, ParameterError.
+        """
+        from muser.saving import encryption, sessions
+
+        name, secret = checks.path(path), encryption.checked_key(key)
+        _check_sampler(sampler)
+        with self._drive as engine:
+            sessions.restore(self._core, engine, self._slot, name, secret, sampler)
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -293,6 +328,11 @@ def _driving(sessions: Sequence[Session], call: Callable[[], T]) -> T:
         return call()
     with sessions[0]._drive:
         return _driving(sessions[1:], call)
+
+
+def _check_sampler(sampler: object) -> None:
+    if sampler is not None and not isinstance(sampler, Sampler):
+        raise checks.refuse("sampler", "must be a muser.Sampler or None", sampler)
 
 
 def _pairs(rows: object) -> list[tuple[Session, int]]:

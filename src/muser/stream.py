@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from types import TracebackType
 
 from typing_extensions import Self
 
+from muser import _checks as checks
 from muser._muser import Turn
 from muser._uncopied import Uncopied
 from muser._watch import READER_GRACE_SECONDS, Away, ReaderWatch
@@ -117,6 +119,20 @@ class Stream(Uncopied):
             except BaseException as error:  # it is the reader's
                 self._failed = True
                 self._left = error
+
+    def save(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, key: bytes | None = None) -> None:
+        """Between two chunks: writes all that it takes to go on from here, in this process or another, with
+        ``Model.resume``. The stream itself can be read on. ``path`` and ``key`` as in :meth:`Session.save`.
+
+        Raises:
+            ParameterError("stream"): it has not begun, or has ended. ParameterError("logits_processors"): it has some.
+            BusyError: another thread is reading it. FileAccessError.
+        """
+        from muser.saving import encryption, generations
+
+        name, secret = checks.path(path), encryption.checked_key(key)
+        with self._turn:
+            generations.save(self._generation, name, secret)
 
     def close(self) -> None:
         """Ends the generation and frees its slot. From any thread: a ``next()`` that is in progress elsewhere

@@ -60,6 +60,11 @@ class Transcript:
         self._ready += text
         return self._chunk(None) if self._ready else None
 
+    def resume(self, logprobs: Iterable[TokenLogprob]) -> None:
+        """These belong to what was added until now, all of which was delivered before."""
+        self.logprobs = list(logprobs)
+        self._n_logprobs = len(self.logprobs)
+
     def end(self, reason: FinishReason) -> Chunk:
         """The last chunk, with whatever was held back: a beginning of a stop string as it is, a beginning of a
         character as U+FFFD. Behind a stop string there is nothing."""

@@ -30,6 +30,10 @@ class Guide:
         if self.constraint is not None:
             self.constraint.begin()
 
+    def sampled(self) -> None:
+        """The last token was sampled under the constraint, before the generation was saved."""
+        self._sampled_under = self.constraint
+
     def sample(self, engine: NativeEngine, slot: int) -> int | None:
         """None: the text is complete, nothing can follow, and there is no end token that could say so."""
         constraint = self._sampled_under = self.constraint

@@ -1,0 +1,93 @@
+"""``Stream.save`` and ``Model.resume``: a generation between two chunks.
+
+Saved are the session, the sampler, the parameters, the prompt's length and the tokens. Detokenizer, stop filter and
+grammar are functions of the tokens, so they are built again from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muser.errors import MuserError, ParameterError, SessionFileError
+from muser.grammar import Grammar
+from muser.params import SamplingParams
+from muser.results import TokenLogprob
+from muser.saving import container, identity, sessions
+
+if TYPE_CHECKING:
+    from muser._core import Core
+    from muser._native import NativeEngine
+    from muser.generation import Generation
+
+
+def save(generation: Generation, path: str, key: bytes | None) -> None:
+    params = generation.params
+    if params.logits_processors:
+        raise ParameterError(
+            "logits_processors are functions, which a file cannot hold", parameter="logits_processors"
+        )
+    session = generation._session
+    if session is None:
+        raise ParameterError("the stream has no session: it has not begun, or has ended", parameter="stream")
+    record: dict[str, Any] = {
+        "model": identity.of_model(generation.core),
+        "kind": "generation",
+        "params": {
+            field.name: getattr(params, field.name)
+            for field in dataclasses.fields(params)
+            if field.name not in ("grammar", "logits_processors", "seed")
+        },
+        "grammar": None if params.grammar is None else [params.grammar._kind, params.grammar._lark],
+        "seed": generation.sampler.seed,
+        "prompt": int(generation.ids.size),
+        "tokens": generation._transcript.tokens,
+        "logprobs": [[e.token, e.logprob, e.top] for e in generation._transcript.logprobs],
+    }
+    with session._drive as engine:
+        blobs: dict[str, memoryview | bytes] = {
+            "session": engine.snapshot(session.slot).data,
+            "sampler": generation.sampler.state(),
+        }
+    container.write(path, record, blobs, key)
+
+
+def load(core: Core, path: str, key: bytes | None) -> tuple[Generation, memoryview]:
+    """The generation, and the snapshot for its session. Raises SessionFileError."""
+    from muser.generation import Generation
+
+    record, blobs = sessions.read(core, path, key, "generation")
+    try:
+        session, prompt, tokens = blobs["session"], record["prompt"], [int(t) for t in record["tokens"]]
+        grammar = None if record["grammar"] is None else Grammar._made(*record["grammar"])
+        params = SamplingParams(**record["params"], grammar=grammar, seed=record["seed"])
+        ids = _tokens_of(session)
+        if not tokens or ids[prompt:].tolist() != tokens[:-1]:
+            raise ParameterError("the tokens are not those of the session")
+        generation = Generation(core, ids[:prompt], params)
+        logprobs = [
+            TokenLogprob(token=t, logprob=own, top=tuple(map(tuple, top)))
+            for t, own, top in record["logprobs"]
+        ]
+        generation.resume(tokens, blobs["sampler"].tobytes(), logprobs)
+    except SessionFileError:
+        raise
+    except (MuserError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise SessionFileError(f"{path}: is inconsistent: {error}", path=path) from None
+    return generation, session
+
+
+def _tokens_of(snapshot: memoryview) -> NDArray[np.int32]:
+    """csrc/session/snapshot.h has the form. The engine checks all of it; here only what a slice needs."""
+    position, planes = np.frombuffer(snapshot, np.uint32, 5)[[1, 4]].tolist()
+    return np.frombuffer(snapshot, np.int32, position, 4 * (6 + 2 * planes)).copy()
+
+
+def install(engine: NativeEngine, slot: int, snapshot: memoryview, path: str) -> None:
+    try:
+        engine.restore(slot, np.frombuffer(snapshot, np.uint8))
+    except ParameterError as error:
+        raise SessionFileError(f"{path}: {error}", path=path) from None

@@ -1,0 +1,54 @@
+"""``Session.save`` and ``restore``: the slot's rows and, on request, the sampler that goes with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muser.errors import ParameterError, SessionFileError
+from muser.saving import container, identity
+
+if TYPE_CHECKING:
+    from muser._core import Core
+    from muser._native import NativeEngine
+    from muser.sampler import Sampler
+
+
+def save(
+    core: Core, engine: NativeEngine, slot: int, path: str, key: bytes | None, sampler: Sampler | None
+) -> None:
+    blobs: dict[str, memoryview | bytes] = {"session": engine.snapshot(slot).data}
+    if sampler is not None:
+        blobs["sampler"] = sampler.state()
+    container.write(path, {"model": identity.of_model(core), "kind": "session"}, blobs, key)
+
+
+def restore(
+    core: Core, engine: NativeEngine, slot: int, path: str, key: bytes | None, sampler: Sampler | None
+) -> None:
+    """All or nothing."""
+    _, blobs = read(core, path, key, "session")
+    if (sampler is None) != ("sampler" not in blobs):
+        raise SessionFileError(
+            f"{path}: was saved {'without' if sampler is not None else 'with'} a sampler", path=path
+        )
+    before = sampler.state() if sampler is not None else b""
+    try:
+        if sampler is not None:
+            sampler.restore(blobs["sampler"].tobytes())
+        engine.restore(slot, np.frombuffer(blobs["session"], np.uint8))
+    except ParameterError as error:
+        if sampler is not None:
+            sampler.restore(before)
+        raise SessionFileError(f"{path}: {error}", path=path) from None
+
+
+def read(core: Core, path: str, key: bytes | None, kind: str) -> tuple[dict[str, Any], dict[str, memoryview]]:
+    record, blobs = container.read(path, key)
+    identity.check(core, record.get("model"), path)
+    if record.get("kind") != kind:
+        raise SessionFileError(f"{path}: holds a {record.get('kind')!r}, not a {kind!r}", path=path)
+    if "session" not in blobs:
+        raise SessionFileError(f"{path}: holds no session", path=path)
+    return record, blobs
