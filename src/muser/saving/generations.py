@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
 
 def save(generation: Generation, path: str, key: bytes | None) -> None:
+    from muser.generation import Generation
+
     params = generation.params
     if params.logits_processors:
         raise ParameterError(
             "logits_processors are functions, which a file cannot hold", parameter="logits_processors"
         )
+    if type(generation) is not Generation or generation.choose is not None:
+        raise ParameterError("a chat's stream cannot be saved in this version", parameter="stream")
     session = generation._session
     if session is None:
         raise ParameterError("the stream has no session: it has not begun, or has ended", parameter="stream")
