@@ -115,3 +115,10 @@ def test_error_messages_stay_short():
     with pytest.raises(ParameterError) as caught:
         SamplingParams(stop_token_ids="x" * 100_000)
     assert len(str(caught.value)) < 300
+
+
+def test_every_field_is_a_keyword_of_generate():
+    from muser.params import SamplingOverrides
+
+    fields = {field.name for field in dataclasses.fields(SamplingParams)}
+    assert set(SamplingOverrides.__annotations__) == fields
