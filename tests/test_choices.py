@@ -68,6 +68,15 @@ def test_in_turn_past_the_rings():
     assert refused == [5, 5]
 
 
+def test_what_each_choice_cost(model):
+    """The first pays for the prompt, the others for nothing (in parallel) or for its last row (in turn)."""
+    model.generate("A new story about a quite different fox", max_tokens=1)
+    choices = model.generate_n("My friend the turtle", 3, max_tokens=4, ignore_eos=True)
+    n = choices[0].usage.prompt_tokens
+    assert [c.usage.cached_tokens for c in choices] == [choices[0].usage.cached_tokens, n, n] and choices[0].usage.cached_tokens < n
+    assert [c.timings.prompt_tokens for c in choices[1:]] == [0, 0]
+
+
 def test_seeds_wrap_and_unseeded_choices_differ():
     model = fake_model()
     choices = model.generate_n("x", 3, seed=2**64 - 2, max_tokens=9)

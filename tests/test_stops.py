@@ -10,6 +10,8 @@ from fake_engine import EOS, fake_model, free_slots, reply
 
 from muser import ParameterError, SamplingParams
 from muser.stops import StopFilter
+from muser.text import Detokenizer
+from muser.transcript import Transcript
 
 
 def oracle(text: str, stops: list[str], include: bool) -> tuple[str, str | None]:
@@ -119,3 +121,55 @@ def test_min_tokens():
     assert letters.generate("x\0", stop="ab", min_tokens=0).text == ""
     with pytest.raises(ParameterError, match="min_tokens must be at most max_tokens"):
         SamplingParams(min_tokens=3, max_tokens=2)
+
+
+class Pieces:
+    """A tokenizer whose tokens are any bytes, also parts of characters."""
+
+    add_space_prefix = False
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def token_bytes(self, token: int) -> bytes:
+        return self.pieces[token]
+
+    def is_control(self, token: int) -> bool:
+        return self.pieces[token].startswith(b"<|")
+
+
+def test_chunks_of_any_tokens_join_to_the_text_of_the_oracle():
+    """Tokens that are cut anywhere, inside characters too; control tokens, broken bytes, min_tokens, an echoed prompt."""
+    rng = random.Random(2)
+    for _ in range(4000):
+        text = "".join(rng.choice("abé🦊\0\ufffd") for _ in range(rng.randint(1, 24))).encode()
+        if rng.random() < 0.2:  # a byte is lost
+            at = rng.randrange(len(text))
+            text = text[:at] + text[at + 1 :]
+        cuts = sorted({rng.randrange(len(text) + 1) for _ in range(rng.randint(1, 12))} | {0, len(text)})
+        pieces = [text[a:b] for a, b in zip(cuts, cuts[1:])]
+        pieces.insert(rng.randint(0, len(pieces)), b"<|x|>")
+        n_prompt, n_min = rng.randint(0, 2) % len(pieces), rng.randint(0, 3)
+        stops = ["".join(rng.choice("abé🦊\0\ufffd") for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]
+        params = SamplingParams(stop=stops, min_tokens=n_min, include_stop=rng.random() < 0.5, echo=n_prompt > 0)
+        tokenizer = Pieces(pieces)
+
+        oracle_text = Detokenizer(tokenizer, skip_special=True)
+        ids = list(range(n_prompt, len(pieces)))
+        unsearched = oracle_text.push_all(range(n_prompt)) + oracle_text.push_all(ids[:n_min])
+        expected, stop = oracle(oracle_text.push_all(ids[n_min:]), stops, params.include_stop)
+        expected = unsearched + expected + ("" if stop else oracle_text.flush())
+
+        transcript, chunks = Transcript(tokenizer, params), []
+        if n_prompt:
+            transcript.echo(range(n_prompt), ())
+        for token in ids:
+            chunk = transcript.add(token)
+            chunks += [] if chunk is None else [chunk]
+            if transcript.stop_string:
+                break
+        chunks.append(transcript.end("stop" if transcript.stop_string else "eos"))
+        assert transcript.stop_string == stop
+        assert "".join(c.text for c in chunks) == "".join(transcript.delivered) == expected
+        assert [t for c in chunks for t in c.tokens] == [*transcript.prompt, *transcript.tokens]
+        assert all(c.text and c.finish_reason is None for c in chunks[:-1]) and chunks[-1].finish_reason

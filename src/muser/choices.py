@@ -94,7 +94,7 @@ class Choices:
     def _fork(self, sessions: list[Session]) -> None:
         """The first session into as many more as there are choices and free slots."""
         while len(sessions) < len(self._generations):
-            free = self._pool._lend_if_free()
+            free = self._pool._lend_if_free(self.ids)
             if free is None:
                 break
             sessions.append(free)

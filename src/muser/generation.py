@@ -51,6 +51,7 @@ class Generation:
         self._end_token: int | None = None
         self._steps = 0
         self._cached = 0
+        self._filled = False  # the prompt is in the session
         self._session: Session | None = None
         self._cancelled = False
         self._resumed = False
@@ -174,6 +175,9 @@ class Generation:
             self._fill(engine, session.slot)
 
     def _fill(self, engine: NativeEngine, slot: int) -> None:
+        if self._filled:
+            return
+        self._filled = True
         if self._scores_prompt and self.prompt_scores is None:
             self.prompt_scores = engine.prefill_scored(slot, self.ids, self.params.top_logprobs, None)
         else:

@@ -61,12 +61,12 @@ class SlotPool(Uncopied):
         self._core.engine()
         return self._session(self._queue.acquire(hint=hint, timeout=timeout, ticket=ticket))
 
-    def _lend_if_free(self) -> Session | None:
+    def _lend_if_free(self, hint: Hint) -> Session | None:
         """A session in a slot that is free and that nobody waits for; never waits."""
         if not self._queue.stats().free:
             return None
         try:
-            return self._lend(None, 0.0)
+            return self._lend(hint, 0.0)
         except (OverloadedError, WaitTimeoutError):  # somebody was faster
             return None
 
