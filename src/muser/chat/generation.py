@@ -13,6 +13,7 @@ from ..generation import Generation
 from ..params import SamplingParams
 from ..results import FinishReason, TokenLogprob
 from ..transcript import Transcript
+from .grammars import Grammars
 from .parts import ChatChunk, ChatCompletion, Part, ReasoningPart, TextPart, ToolCall, ToolCallPart
 from .reader import Reader
 from .thinking import ThinkingBudget
@@ -29,8 +30,12 @@ class ChatGeneration(Generation):
     ) -> None:
         self._chat = ChatTranscript(core.tokenizer, params, reader)
         super().__init__(core, np.array(ids, np.int32), params, self._chat)
-        if budget is not None:
-            self.choose = ThinkingBudget(budget, reader).choose
+        thinking = None
+        if budget is not None or params.grammar is not None:
+            thinking = ThinkingBudget(budget, reader, first=params.grammar is not None)
+            self.choose = thinking.choose
+        self._chat.grammars = Grammars(core, self.guide, reader, thinking, self._end_tokens)
+        self._chat.grammars.update()
 
     def result(self) -> ChatCompletion:
         done = super().result()
@@ -53,6 +58,7 @@ class ChatTranscript(Transcript):
         self.reasoning: list[str] = []
         self.tool_calls: list[ToolCall] = []
         self._parts: list[Part] = []  # undelivered
+        self.grammars: Grammars | None = None
 
     def reason(self, reason: FinishReason) -> FinishReason:
         """An answer that ends with calls ends for their sake."""
@@ -67,6 +73,8 @@ class ChatTranscript(Transcript):
         if logprob is not None:
             self.logprobs.append(logprob)
         self._take(self.reader.push(token), searched=len(self.tokens) > self._unsearched)
+        if self.grammars is not None:
+            self.grammars.update()
         return self._chunk(None) if self._parts and self.stop_string is None else None
 
     def end(self, reason: FinishReason) -> ChatChunk:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .parts import Part, TextPart
@@ -13,6 +14,7 @@ from .reader import Calls, OpenCall, TokenText
 from .tags import _NAME, call_arguments, named
 
 if TYPE_CHECKING:
+    from ..grammar import Grammar
     from ..text import Tokenizer
 
 _TAG = "<|python_tag|>"
@@ -22,6 +24,7 @@ _BETWEEN = re.compile(r"[\s;]*")
 
 class LlamaReader:
     thinks = False
+    ends: Sequence[int] = ()
     reasoning = False
     reasoning_tokens = 0
 
@@ -33,8 +36,24 @@ class LlamaReader:
         self._call: OpenCall | None = None
         self.untouched = True
 
+    @property
+    def answering(self) -> bool:
+        return self._state != "call"
+
+    @property
+    def calling(self) -> bool:
+        return self._state == "call"
+
+    def call_grammar(self) -> Grammar | None:
+        if self._state != "call" or self._held or self._calls.tools is None:
+            return None  # behind <|python_tag|> only: elsewhere the call has begun when it is known to be one
+        return self._calls.tools.grammar("llama", "")
+
     def closes(self, token: int) -> bool:
         return False
+
+    def opening(self) -> list[int]:
+        return []
 
     def closing(self) -> list[int]:
         return []

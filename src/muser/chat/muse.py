@@ -7,12 +7,14 @@ a tool, and the body is its call.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .parts import Part, ReasoningPart, TextPart
 from .reader import Calls, OpenCall, TokenText, json_value
 
 if TYPE_CHECKING:
+    from ..grammar import Grammar
     from ..text import Tokenizer
 
 _START, _MESSAGE, _EOM, _EOT = "<|start|>", "<|message|>", "<|eom|>", "<|eot|>"
@@ -45,8 +47,29 @@ class MuseReader:
     def reasoning(self) -> bool:
         return self._header is None and self._to == "self"
 
+    @property
+    def answering(self) -> bool:
+        return self._header is None and self._to == "user"
+
+    @property
+    def calling(self) -> bool:
+        return self._call is not None
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """The control tokens that may follow a call."""
+        return [*self._control(_EOM), *self._control(_EOT)]
+
+    def call_grammar(self) -> Grammar | None:
+        if self._call is None or self._call.text or self._calls.tools is None:
+            return None
+        return self._calls.tools.grammar("muse", self._call.name)
+
     def closes(self, token: int) -> bool:
         return token in (self._tokenizer.token_id(_EOM), self._tokenizer.token_id(_START))
+
+    def opening(self) -> list[int]:
+        return []
 
     def closing(self) -> list[int]:
         """With tools, the model chooses at first whom it speaks to; if that is itself again, it must be the user."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .parts import Part, ToolCall, ToolCallPart
 from .tools import Tools
 
 if TYPE_CHECKING:
+    from ..grammar import Grammar
     from ..text import Tokenizer
 
 
@@ -28,6 +30,21 @@ class Reader(Protocol):
     def reasoning(self) -> bool:
         """Whether the next token is reasoning, or ends it."""
 
+    @property
+    def answering(self) -> bool:
+        """Whether the next token is text of the answer."""
+
+    def call_grammar(self) -> Grammar | None:
+        """What the rest of a tool call must look like, if the next token is the first one that it can bind."""
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """Control tokens that may follow a call, besides those that end the answer."""
+
+    @property
+    def calling(self) -> bool:
+        """Whether the next token belongs to a tool call."""
+
     def push(self, token: int) -> list[Part]:
         """What the token completes."""
 
@@ -36,6 +53,9 @@ class Reader(Protocol):
 
     def closes(self, token: int) -> bool:
         """Whether the token ends the reasoning."""
+
+    def opening(self) -> list[int]:
+        """The tokens that begin the reasoning, where the model may leave it out by beginning its answer."""
 
     def closing(self) -> list[int]:
         """The tokens that end the reasoning here, or leave it out, and begin the answer."""

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .parts import Part, ReasoningPart, TextPart
 from .reader import Calls, OpenCall, TokenText, json_value
 
 if TYPE_CHECKING:
+    from ..grammar import Grammar
     from ..text import Tokenizer
 
 _THINK, _THOUGHT = "<think>", "</think>"
@@ -21,6 +23,8 @@ _NAME = re.compile(r'\s*\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"name"\s*:\s*("(
 
 class TagReader:
     """``thinks``: the answer may begin with reasoning. ``thinking``: the prompt has opened it already."""
+
+    ends: Sequence[int] = ()
 
     def __init__(self, tokenizer: Tokenizer, calls: Calls, *, thinks: bool, thinking: bool) -> None:
         self._tokenizer = tokenizer
@@ -37,6 +41,24 @@ class TagReader:
     @property
     def reasoning(self) -> bool:
         return self._state == "reasoning"
+
+    @property
+    def answering(self) -> bool:
+        return self._state == "answer"
+
+    @property
+    def calling(self) -> bool:
+        return self._state == "call"
+
+    def call_grammar(self) -> Grammar | None:
+        if self._state != "call" or self._held or self._call is not None or self._calls.tools is None:
+            return None
+        return self._calls.tools.grammar("tags", "")
+
+    def opening(self) -> list[int]:
+        if self._state != "start":
+            return []
+        return self._tokenizer.encode(f"{_THINK}\n", add_bos=False, parse_special=True)
 
     def closes(self, token: int) -> bool:
         return self._tokenizer.token_text(token) == _THOUGHT

@@ -10,22 +10,34 @@ from .reader import Reader
 
 
 class ThinkingBudget:
-    """Of one generation. ``limit``: tokens of reasoning; 0 leaves it out."""
+    """Of one generation. ``limit``: tokens of reasoning; 0 leaves it out, None is no limit. ``first``: reasoning that
+    the model could leave out is begun for it, because a grammar waits for its answer."""
 
-    def __init__(self, limit: int, reader: Reader) -> None:
+    def __init__(self, limit: int | None, reader: Reader, *, first: bool) -> None:
         self._limit = limit
+        self._first = first
         self._reader = reader
         self._forced: deque[int] = deque()
+
+    @property
+    def forcing(self) -> bool:
+        """Whether the next token is decided already."""
+        return bool(self._forced)
 
     def choose(self, token: int) -> int:
         """The token to go on with, where ``token`` was sampled. All tokens before it have been read."""
         reader = self._reader
+        if self._first and reader.untouched and not self._spent():
+            self._forced.extend(reader.opening())
+        self._first = False
         if not self._forced and self._spent() and not reader.closes(token):
             self._forced.extend(reader.closing())
         return self._forced.popleft() if self._forced else token
 
     def _spent(self) -> bool:
         reader = self._reader
+        if self._limit is None:
+            return False
         if reader.untouched:
             return self._limit == 0
         return reader.reasoning and reader.reasoning_tokens >= self._limit

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _checks as checks
 from .messages import plain, wrong
+
+if TYPE_CHECKING:
+    from ..grammar import Grammar
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _LONGEST_NAME = 128
@@ -30,6 +33,7 @@ class Tools:
         self.listed: list[dict[str, Any]] = []
         self.schemas: dict[str, dict[str, Any]] = {}
         self._validators: dict[str, Any] = {}
+        self._grammars: dict[tuple[str, str], Grammar | None] = {}
         for index, tool in enumerate(tools):
             self._add(index, tool)
 
@@ -64,6 +68,20 @@ class Tools:
         properties = self.schemas.get(tool, {}).get("properties", {})
         found = properties.get(name, {}) if isinstance(properties, dict) else {}
         return found if isinstance(found, dict) else {}
+
+    def grammar(self, protocol: str, name: str) -> Grammar | None:
+        """What a call must look like. Made when it is first needed, in a millisecond or a few."""
+        from . import call_grammar
+
+        key = (protocol, name)
+        if key not in self._grammars:
+            if protocol == "muse":
+                self._grammars[key] = call_grammar.muse_call(self, name)
+            elif protocol == "tags":
+                self._grammars[key] = call_grammar.json_call(self, "arguments", "\n</tool_call>")
+            else:
+                self._grammars[key] = call_grammar.json_call(self, "parameters", "")
+        return self._grammars[key]
 
     def problem(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """What is wrong with a call, in one line; None if nothing is."""
