@@ -23,6 +23,14 @@ def test_generate_equals_the_library(capsys):
     assert capsys.readouterr() == (expected.text + "\n", "")
 
 
+def test_generate_stops_at_strings(capsys):
+    assert main(["generate", PROMPT, "--temperature", "0", "--stop", ".", "--stop", "!", "--max-tokens", "60"]) == 0
+    with muser.Model.tiny(slots=1) as model:
+        expected = model.generate(PROMPT, temperature=0, stop=[".", "!"], max_tokens=60)
+    assert expected.finish_reason == "stop"
+    assert capsys.readouterr() == (expected.text + "\n", "")
+
+
 def test_generate_from_stdin_with_stats(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("<|start|>user<|message|>Hello!<|eot|><|start|>assistant to=user<|message|>"))
     assert main(["generate", "-", "--parse-special", "--temperature", "0", "--stats", "--seed", "9", "--threads", "1"]) == 0

@@ -9,6 +9,9 @@ from typing import Any
 from muser.cli.output import emit, flush, stdout
 
 
+A_DAY = 86400.0
+
+
 def add_parser(subcommands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subcommands.add_parser("generate", help="continue a prompt", description=__doc__)
     parser.add_argument("prompt", help='the text to continue; "-" reads it from stdin')
@@ -18,6 +21,7 @@ def add_parser(subcommands: argparse._SubParsersAction[argparse.ArgumentParser])
     parser.add_argument("--top-k", type=int)
     parser.add_argument("--top-p", type=float)
     parser.add_argument("--min-p", type=float)
+    parser.add_argument("--stop", action="append", help="a string that ends the text; may be given several times")
     parser.add_argument("--seed", type=int, help="default: a random one, which --stats reports")
     parser.add_argument("--context", type=int, help="tokens of context (default: what the model and memory allow)")
     parser.add_argument("--threads", type=int, help="default: the cores of this machine")
@@ -31,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     from muser import hub
 
     stdout()  # before the work, not after it
-    names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "seed")
+    names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "stop", "seed")
     given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     params = muser.SamplingParams(**{name: value for name, value in given.items() if value is not None})
     options = {"slots": 1, "context": arguments.context, "threads": arguments.threads}
@@ -41,7 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         model = muser.Model.load(hub.resolve(arguments.model, progress=True), **options)
     with model:
-        stream = model.stream(model.tokenize(text, parse_special=arguments.parse_special), params)
+        prompt = model.tokenize(text, parse_special=arguments.parse_special)
+        stream = model.stream(prompt, params, reader_grace=A_DAY)  # a paused pager keeps nobody waiting
         for chunk in stream:
             emit(chunk.text, end="")
             flush()
