@@ -50,7 +50,7 @@ KvType parse_kv(const std::string &name) {
 // file: a GgufFile, which the engine then shares, or a path.
 std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
-                             std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache) {
+                             std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache, bool staging) {
     const GgufFile *opened = nullptr;
     std::string path;
     if (!nb::try_cast(file, opened))
@@ -61,6 +61,7 @@ std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slo
     options.prefill_patience = prefill_patience;
     options.memory_limit = memory_limit.value_or(0);
     options.prefix_cache = prefix_cache;
+    options.staging = staging;
     if (context) {
         if (*context < 1 || *context > INT32_MAX)
             throw parameter_error("context", "must be at least 1", *context);
@@ -81,6 +82,7 @@ nb::dict plan_dict(const MemoryPlan &plan) {
     d["weights"] = plan.weights;
     d["mapped"] = plan.mapped;
     d["kv_per_slot"] = plan.kv_per_slot;
+    d["staging"] = plan.staging;
     d["workspace"] = plan.workspace;
     d["retained_logits"] = plan.retained;
     d["total"] = plan.total;
@@ -256,7 +258,7 @@ void init_engine(nb::module_ &m) {
     using namespace nb::literals;
     nb::class_<Engine>(m, "Engine")
         .def(nb::new_(&load), "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
-             "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none())
+             "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none(), "staging"_a = false)
         .def_prop_ro("architecture", [](const Engine &e) { return e.hparams().architecture; })
         .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })
         .def_prop_ro("model_context", [](const Engine &e) { return e.hparams().context; })
@@ -305,6 +307,12 @@ void init_engine(nb::module_ &m) {
              [](Engine &e, int slot, TokenArray tokens) { return e.reusable(slot, {tokens.data(), tokens.size()}); }, "slot"_a,
              "tokens"_a)
         .def("retained", &Engine::retained, "slot"_a)
+        .def("shift",
+             [](Engine &e, int slot, TokenArray tokens, std::optional<double> timeout) {
+                 Unlocked unlocked;
+                 e.shift(slot, {tokens.data(), tokens.size()}, make_wait(timeout));
+             },
+             "slot"_a, "tokens"_a, "timeout"_a.none())
         .def("snapshot", &snapshot_array, "slot"_a)
         .def("restore",
              [](Engine &e, int slot, ByteArray snapshot) {

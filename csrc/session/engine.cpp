@@ -21,7 +21,8 @@ Engine::Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<D
     : path_(file->path()), hparams_(read_hparams(*file)), info_(device->info()) {
     check_options(options);
     WeightTable table = bind_weights(*file, hparams_);
-    plan_ = plan_memory(hparams_, table, *device, options.slots, options.context, options.kv_type, options.memory_limit, options.prefix_cache);
+    plan_ = plan_memory(hparams_, table, *device, options.slots, options.context, options.kv_type, options.memory_limit, options.prefix_cache,
+                        options.staging);
     state_ = std::make_shared<State>(hparams_, std::move(table), std::move(device), plan_, options, file);
 }
 
@@ -131,6 +132,23 @@ size_t Engine::reusable(int slot, std::span<const int32_t> tokens) {
 }
 
 size_t Engine::retained(int slot) { return enter()->session(slot).retained(); }
+
+void Engine::shift(int slot, std::span<const int32_t> tokens, const Wait &wait) {
+    auto state = enter();
+    Session &session = state->session(slot);
+    Session::Use use(session);
+    if (!state->staging)
+        throw Error(ErrorCode::parameter, "context_policy must be \"shift\" for a context to be shifted",
+                    {{"parameter", "context_policy"}, {"value", "error"}});
+    if (tokens.empty() || tokens.size() > state->plan.context)
+        throw parameter_error("tokens", "must be 1.." + std::to_string(state->plan.context), static_cast<int64_t>(tokens.size()));
+    for (int32_t token : tokens)
+        state->check_token(token);
+    Wait shift_wait = wait;
+    shift_wait.cancelled = &session.cancelled();
+    state->batcher.leave(slot);
+    state->shift(session, tokens, shift_wait);
+}
 
 std::vector<std::byte> Engine::snapshot(int slot) {
     auto state = enter();

@@ -27,6 +27,7 @@ struct EngineOptions {
     std::optional<uint32_t> context; // rows a slot can hold; empty: the most that fits
     KvType kv_type = KvType::f16;
     std::optional<int> prefill_patience = 16;
+    bool staging = false;      // one more session, in which shift() builds what replaces another
     uint64_t memory_limit = 0; // bytes; 0: what the machine has available
     std::optional<uint64_t> prefix_cache; // bytes of evicted prefixes; 0: no reuse; empty: a quarter of what is left
 };
@@ -76,6 +77,10 @@ class Engine {
     // Rows that prefill(..., reuse) of an empty session in this slot would find in the slot itself.
     size_t reusable(int slot, std::span<const int32_t> tokens);
     size_t retained(int slot); // rows in the slot, of its session or of an earlier one
+    // The session becomes one of these tokens, with the logits of the last: built in the staging session chunk by chunk,
+    // while others go on, and swapped in at the end. Whatever interrupts it, the session is what it was. One shift at
+    // a time: a second one waits. Throws Error{parameter} without the option `staging`, or for no tokens.
+    void shift(int slot, std::span<const int32_t> tokens, const Wait &wait);
     std::vector<std::byte> snapshot(int slot);                    // snapshot.h
     void restore(int slot, std::span<const std::byte> snapshot); // throws before it changes anything
     void cancel(int slot); // the caller inside, or the next one, gets Error{cancelled}

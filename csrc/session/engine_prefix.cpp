@@ -1,4 +1,5 @@
-// How a session comes by rows without computing them: from its own slot, from the prefix store, from another session.
+// How a session comes by rows that no pass of its own computed: from its slot, from the prefix store, from another
+// session, from the staging session.
 #include <algorithm>
 
 #include "session/engine_state.h"
@@ -60,6 +61,19 @@ void Engine::State::copy_rows(Session &from, Session &to) {
     to.forget(); // so that a failed copy leaves an empty session
     to.kv().copy(from.kv(), contents.high_water);
     to.restore(std::move(contents));
+}
+
+void Engine::State::shift(Session &session, std::span<const int32_t> tokens, const Wait &wait) {
+    std::unique_lock builder(staging_mutex, std::defer_lock);
+    while (!builder.try_lock_for(std::chrono::milliseconds(5)))
+        wait.check();
+    const std::unique_ptr<Session, void (*)(Session *)> clean(staging.get(), [](Session *s) { s->forget(); });
+    staging->forget();
+    while (!tokens.empty()) {
+        wait.check();
+        tokens = tokens.subspan(run_chunk(*staging, tokens, wait, Harvest::last_logits).tokens.size());
+    }
+    session.swap(*staging);
 }
 
 } // namespace muser

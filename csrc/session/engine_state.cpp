@@ -47,6 +47,8 @@ Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr
     device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, kMaxTaps));
     for (int slot = 0; slot < plan.slots; ++slot)
         sessions.push_back(std::make_unique<Session>(slot, device->make_kv(planes), RewindLimit(h, planes)));
+    if (options.staging)
+        staging = std::make_unique<Session>(plan.slots, device->make_kv(planes), RewindLimit(h, planes));
 }
 
 Session &Engine::State::session(int slot) {

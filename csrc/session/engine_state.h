@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <functional>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct Engine::State {
     // retained and the prompt does not continue goes to the prefix store.
     size_t reuse_prefix(Session &session, std::span<const int32_t> tokens);
     void copy_rows(Session &from, Session &to);
+    // Engine::shift for a session that the caller uses.
+    void shift(Session &session, std::span<const int32_t> tokens, const Wait &wait);
     // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
     void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
 
@@ -49,6 +52,8 @@ struct Engine::State {
     const std::vector<PlaneSpec> planes; // of every session
     PrefixStore prefixes;
     std::vector<std::unique_ptr<Session>> sessions;
+    std::unique_ptr<Session> staging; // null without the option; no caller's slot
+    std::timed_mutex staging_mutex;   // who builds in it
     AcceleratorScheduler scheduler;
     DecodeBatcher batcher;
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint32_t kContextStep = 64; // granularity of the search for the largest context
 
-MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &device, int slots, uint32_t context, KvType type) {
+MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &device, int slots, uint32_t context, KvType type,
+                    bool staging) {
     MemoryPlan plan;
     plan.context = context;
     plan.slots = slots;
@@ -28,9 +29,10 @@ MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &de
     }
     plan.plane_row_bytes = uint64_t{2} * h.n_kv_heads * h.head_dim * (type == KvType::f16 ? 2 : 4);
     plan.kv_per_slot = device.kv_bytes(planes);
+    plan.staging = staging ? plan.kv_per_slot : 0;
     plan.workspace = device.workspace_bytes(workspace_spec(h, std::min(context, kRingMargin), kMaxLogitRows, kMaxTaps));
     plan.retained = uint64_t{h.vocab} * sizeof(float) * static_cast<uint64_t>(slots);
-    plan.total = plan.weights + plan.kv_per_slot * static_cast<uint64_t>(slots) + plan.workspace + plan.retained;
+    plan.total = plan.weights + plan.kv_per_slot * static_cast<uint64_t>(slots) + plan.staging + plan.workspace + plan.retained;
     return plan;
 }
 
@@ -38,9 +40,9 @@ MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &de
 
 MemoryPlan plan_memory(const HParams &h, const WeightTable &table, const Device &device, int slots,
                        std::optional<uint32_t> context, KvType type, uint64_t memory_limit,
-                       std::optional<uint64_t> prefix_cache) {
+                       std::optional<uint64_t> prefix_cache, bool staging) {
     const uint64_t available = memory_limit ? memory_limit : available_memory();
-    const auto plan_at = [&](uint32_t rows) { return plan_for(h, table, device, slots, rows, type); };
+    const auto plan_at = [&](uint32_t rows) { return plan_for(h, table, device, slots, rows, type, staging); };
 
     if (context && (*context < 1 || *context > h.context))
         throw parameter_error("context", "must be in 1.." + std::to_string(h.context) + " (the model's own limit)", *context);

@@ -114,6 +114,17 @@ void Session::restore(Contents contents) {
     retained_.clear();
 }
 
+void Session::swap(Session &other) {
+    std::scoped_lock lock(mutex_, other.mutex_);
+    std::swap(kv_, other.kv_);
+    std::swap(tokens_, other.tokens_);
+    std::swap(logits_, other.logits_);
+    std::swap(limit_, other.limit_);
+    std::swap(prefilled_, other.prefilled_);
+    retained_.clear();
+    other.retained_.clear();
+}
+
 void Session::forget() {
     std::lock_guard lock(mutex_);
     tokens_.clear();

@@ -57,6 +57,8 @@ class Session {
     Contents contents() const;
     // The planes hold these rows now.
     void restore(Contents contents);
+    // Both become what the other was. The two are at rest.
+    void swap(Session &other);
     // Before the planes are overwritten from outside: nothing is retained.
     void forget();
 

@@ -35,8 +35,12 @@ class Core:
         native: NativeEngine,
         make_tokenizer: Callable[[], Tokenizer],
         file_identity: Mapping[str, Any] | None = None,
+        *,
+        shifts: bool = False,
     ) -> None:
-        """``file_identity``: what tells this model from others (saving/identity.py)."""
+        """``file_identity``: what tells this model from others (saving/identity.py). ``shifts``: a full context drops its
+        oldest tokens instead of raising."""
+        self.shifts = shifts
         self._native: NativeEngine | None = native
         self._pid = os.getpid()
         self._closed = False
@@ -144,10 +148,13 @@ class Core:
         """The same, and there must be room for one token after it."""
         ids = self.encode(prompt)
         if ids.size >= self.context:
-            raise ContextFullError(
-                f"the prompt has {ids.size} tokens, and a context of {self.context} rows takes a prompt of at most "
-                f"{self.context - 1} and one token after it",
-                position=int(ids.size),
-                capacity=self.context,
-            )
+            raise self.too_long(ids)
         return ids
+
+    def too_long(self, ids: NDArray[np.int32]) -> ContextFullError:
+        return ContextFullError(
+            f"the prompt has {ids.size} tokens, and a context of {self.context} rows takes a prompt of at most "
+            f"{self.context - 1} and one token after it",
+            position=int(ids.size),
+            capacity=self.context,
+        )

@@ -7,6 +7,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from muser._core import Core, Prompt
 from muser._native import NativeEngine, Scores
 from muser._queue import Ticket
@@ -16,6 +19,7 @@ from muser.params import SamplingParams
 from muser.results import Chunk, Completion, FinishReason, Timings, TokenLogprob, Usage
 from muser.sampler import Sampler
 from muser.session import Session
+from muser.shifting import fitting, shifted, turns
 from muser.transcript import Transcript
 
 
@@ -28,13 +32,15 @@ class Generation:
     """
 
     choose: Callable[[int], int] | None = None
+    keep_turns = 0  # leading turns of the prompt that a shift keeps, unless params say how many tokens
 
     def __init__(
         self, core: Core, prompt: Prompt, params: SamplingParams, transcript: Transcript | None = None
     ) -> None:
         self.core = core
         self.params = params
-        self.ids = core.encode_for_generation(prompt)
+        _check_keep(core, params)
+        self.ids, self._dropped = self._fitting(core.encode(prompt))
         self.sampler = Sampler(params, tokenizer=core.tokenizer)
         self.sampler._accept(self.ids)
         self.clock = Clock()
@@ -117,8 +123,10 @@ class Generation:
             self._echo([])
             self._finish = "length"
             return
-        room = self.core.context - int(self.ids.size)
-        limit = room if self.params.max_tokens is None else min(room, self.params.max_tokens)
+        room = self.core.context - (0 if self.core.shifts else int(self.ids.size))
+        limit = room if self.params.max_tokens is None else self.params.max_tokens
+        if not self.core.shifts:
+            limit = min(room, limit)
         session = self._session = open_session()
         slot, sampler, tokens = session.slot, self.sampler, self._transcript.tokens
         try:
@@ -154,6 +162,8 @@ class Generation:
                     suppressed = False
                     sampler._native.suppress([])
                 with session._drive as engine:
+                    if self.core.shifts and engine.position(slot) == self.core.context:
+                        self._shift(engine, slot)
                     token = self._taken(engine, slot, self.guide.step(engine, slot, token))
                 self._steps += 1
             self._end_token = token
@@ -186,6 +196,32 @@ class Generation:
             if rest.size:
                 self._cached += engine.prefill(slot, rest, None, True)
 
+    def _keep(self, tokens: NDArray[np.int32]) -> int:
+        """Leading tokens that a shift leaves where they are."""
+        if self.params.keep is not None:
+            return self.params.keep
+        begins = int(tokens[0] == self.core.tokenizer.bos_id)
+        return max(begins, turns(tokens, self.keep_turns, self.core.tokenizer.stop_ids))
+
+    def _fitting(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
+        """The prompt, and how many of its tokens had to go."""
+        context = self.core.context
+        if ids.size < context:
+            return ids, 0
+        keep = self._keep(ids)
+        wanted = context // 4 if self.params.max_tokens is None else min(context // 4, self.params.max_tokens)
+        room = context - max(wanted, 1)
+        if not self.core.shifts or keep >= room:
+            raise self.core.too_long(ids)
+        kept = fitting(ids, keep, room, self.core.tokenizer.stop_ids)
+        return kept, int(ids.size - kept.size)
+
+    def _shift(self, engine: NativeEngine, slot: int) -> None:
+        tokens = engine.tokens(slot)
+        kept = shifted(tokens, min(self._keep(tokens), tokens.size - 1), self.core.tokenizer.stop_ids)
+        engine.shift(slot, kept, None)
+        self._dropped += int(tokens.size - kept.size)
+
     def _echo(self, scores: Sequence[Scores]) -> None:
         if self.params.echo:
             ids: list[int] = self.ids.tolist()
@@ -212,7 +248,8 @@ class Generation:
             finish_reason=self._finish,
             stop_string=said.stop_string,
             end_token=self._end_token,
-            context_full=prompt_tokens + completion_tokens >= self.core.context,
+            context_full=not self.core.shifts and prompt_tokens + completion_tokens >= self.core.context,
+            dropped_tokens=self._dropped,
             seed=self.sampler.seed,
             usage=Usage(
                 prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=self._cached
@@ -247,6 +284,12 @@ class Clock:
         now = time.perf_counter()
         self.laps[name] = self.laps.get(name, 0.0) + now - (self._since or now)
         self._since = now
+
+
+def _check_keep(core: Core, params: SamplingParams) -> None:
+    if params.keep is not None and not (core.shifts and params.keep < core.context):
+        rule = f"must be below the context of {core.context}" if core.shifts else 'needs context_policy="shift"'
+        raise ParameterError(f"keep {rule}, not {params.keep}", parameter="keep", value=params.keep)
 
 
 def _end_tokens(core: Core, params: SamplingParams) -> frozenset[int]:

@@ -61,9 +61,10 @@ class Model(ChatFront, SavingFront, Uncopied):
         *,
         path: str | None = None,
         identity: Mapping[str, Any] | None = None,
+        shifts: bool = False,
     ) -> None:
         """For :meth:`load` and for tests."""
-        self._core = Core(engine, make_tokenizer, identity)
+        self._core = Core(engine, make_tokenizer, identity, shifts=shifts)
         self._path = path
         self._executor: Workers | None = None
         self._executor_lock = threading.Lock()
@@ -83,6 +84,7 @@ class Model(ChatFront, SavingFront, Uncopied):
         context: int | None = None,
         kv_dtype: str = "f16",
         threads: int | None = None,
+        context_policy: str = "error",
         prefill_patience: int | None = 16,
         memory_limit: int | None = None,
         prefix_cache_bytes: int | None = None,
@@ -97,6 +99,8 @@ class Model(ChatFront, SavingFront, Uncopied):
                 into memory; :attr:`context` and :meth:`memory_plan` report the choice.
             kv_dtype: how keys and values are kept, "f16" or "f32".
             threads: compute threads. None: the cores that this process may use.
+            context_policy: what a generation does when prompt and completion fill the context. "error": it ends. "shift": it
+                goes on without its oldest tokens; takes one more session's memory. See docs/sessions.md.
             prefill_patience: decode turns after which a waiting prefill gets one chunk. None: decode is absolute.
             memory_limit: bytes that the plan may take. None: what the machine has available.
             prefix_cache_bytes: most bytes of keys and values that are kept of conversations which lost their slot, for
@@ -113,6 +117,7 @@ class Model(ChatFront, SavingFront, Uncopied):
             return None if value is None else checks.integer(parameter, value, low, high, none=True)
 
         name = checks.path(path)
+        shifts = checks.choice("context_policy", context_policy, ("error", "shift")) == "shift"
         open_engine = functools.partial(  # the arguments are checked before the file is touched
             _muser.Engine,
             device=checks.choice("device", device, ("auto", "cpu", "metal")),
@@ -122,6 +127,7 @@ class Model(ChatFront, SavingFront, Uncopied):
             threads=optional("threads", threads, 1024),
             prefill_patience=optional("prefill_patience", prefill_patience, _MAX_INT),
             memory_limit=optional("memory_limit", memory_limit, 2**63 - 1),
+            staging=shifts,
             prefix_cache_bytes=optional("prefix_cache_bytes", prefix_cache_bytes, 2**63 - 1, low=0),
         )
         file = _muser.GgufFile(name)
@@ -131,7 +137,7 @@ class Model(ChatFront, SavingFront, Uncopied):
             engine.device_description,
         )  # fmt: skip
         identity = {"weights": of_weights(file), "kv_dtype": kv_dtype}
-        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name, identity=identity)
+        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name, identity=identity, shifts=shifts)
 
     @classmethod
     def tiny(
@@ -142,6 +148,7 @@ class Model(ChatFront, SavingFront, Uncopied):
         context: int | None = None,
         kv_dtype: str = "f16",
         threads: int | None = None,
+        context_policy: str = "error",
         prefill_patience: int | None = 16,
         memory_limit: int | None = None,
         prefix_cache_bytes: int | None = None,
@@ -159,6 +166,7 @@ class Model(ChatFront, SavingFront, Uncopied):
                 context=context,
                 kv_dtype=kv_dtype,
                 threads=threads,
+                context_policy=context_policy,
                 prefill_patience=prefill_patience,
                 memory_limit=memory_limit,
                 prefix_cache_bytes=prefix_cache_bytes,
@@ -183,7 +191,7 @@ class Model(ChatFront, SavingFront, Uncopied):
             timeout: seconds to wait for a free slot. None: until there is one or the model closes.
 
         A prompt of at most ``context - 1`` tokens fits; prompt and completion together never exceed the context.
-        Where they reach it, finish_reason is "length" and ``context_full`` is True.
+        Where they reach it, finish_reason is "length" and ``context_full`` is True; with ``context_policy="shift"`` it goes on.
 
         Raises:
             ParameterError: a bad parameter, an id outside the vocabulary, an empty prompt. Before anything runs.

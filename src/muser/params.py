@@ -153,6 +153,10 @@ class SamplingParams:
     """Stop after this many tokens (finish_reason "length"). 0: an empty completion. None: until the model
     ends its answer or the context is full."""
 
+    keep: int | None = None
+    """With ``Model.load(context_policy="shift")``: leading tokens that stay when a full context drops old ones. None:
+    the BOS, and in chats the system message."""
+
     stop_token_ids: tuple[int, ...] = ()
     """Ids that end the generation (finish_reason "stop"), besides the model's own end tokens. Any iterable of
     ints is accepted. The ending token is not part of the result's tokens or text."""
@@ -205,6 +209,8 @@ class SamplingParams:
         put("logits_processors", _chain.processors(self.logits_processors))
         if self.seed is not None:
             put("seed", checks.integer("seed", self.seed, 0, MAX_SEED, none=True))
+        if self.keep is not None:
+            put("keep", checks.integer("keep", self.keep, 0, _MAX_INT, none=True))
         if self.max_tokens is not None:
             put("max_tokens", checks.integer("max_tokens", self.max_tokens, 0, _MAX_INT, none=True))
         put("stop_token_ids", _token_ids(self.stop_token_ids))
@@ -256,6 +262,7 @@ class SamplingOverrides(TypedDict, total=False):
     logits_processors: Iterable[LogitsProcessor]
     seed: int | None
     max_tokens: int | None
+    keep: int | None
     stop_token_ids: Iterable[int]
     ignore_eos: bool
     stop: str | Iterable[str]

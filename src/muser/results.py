@@ -117,11 +117,19 @@ class Completion:
     usage: Usage
     timings: Timings
 
+    dropped_tokens: int = 0
+    """Tokens that a full context lost on the way, of the prompt and of the completion (``context_policy="shift"``)."""
+
     stop_string: str | None = None
     """The string of ``stop`` that ended it."""
 
     logprobs: tuple[TokenLogprob, ...] | None = None
     """With ``logprobs``: one for each of ``tokens``."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the model did not have all tokens before it to the end."""
+        return self.dropped_tokens > 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from muser._queue import Ticket
 from muser._uncopied import Uncopied
 from muser.errors import ClosedError, MuserError, ParameterError
 from muser.sampler import Sampler
+from muser.shifting import shifted
 
 T = TypeVar("T")
 PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -126,6 +127,23 @@ class Session(Uncopied):
             raise checks.refuse("into", "must be another session of the same model, or its permit", into)
         limit = checks.timeout(timeout)
         _driving([self, other], lambda: self._core.engine().fork(self._slot, other._slot, limit))
+
+    def shift(self, keep: int = 0, *, timeout: float | None = None) -> int:
+        """Makes room: drops the older half of the tokens after the first ``keep``, up to the end of a turn if one ends
+        there, and computes the rest again at their new positions, in a session of its own and beside other callers'
+        work. This session changes at the end, at once; interrupted, it is what it was. Returns how many were dropped.
+
+        Raises:
+            ParameterError: not ``context_policy="shift"``; ``keep`` is not below the position.
+            WaitTimeoutError, CancelledError: another shift was in progress, or this one took too long.
+        """
+        limit = checks.timeout(timeout)
+        with self._drive as engine:
+            tokens = engine.tokens(self._slot)
+            leading = checks.integer("keep", keep, 0, max(len(tokens) - 1, 0))
+            kept = shifted(tokens, leading, self._core.tokenizer.stop_ids)
+            engine.shift(self._slot, kept, limit)
+        return len(tokens) - len(kept)
 
     def save(
         self, path: PathLike, *, sampler: Sampler | None = None, key: bytes | None = None

@@ -26,8 +26,9 @@ class ChatGeneration(Generation):
     """``budget``: tokens of reasoning, None: no limit."""
 
     def __init__(
-        self, core: Core, ids: list[int], params: SamplingParams, reader: Reader, budget: int | None
+        self, core: Core, ids: list[int], params: SamplingParams, reader: Reader, budget: int | None, keep_turns: int = 0
     ) -> None:
+        self.keep_turns = keep_turns
         self._chat = ChatTranscript(core.tokenizer, params, reader)
         super().__init__(core, np.array(ids, np.int32), params, self._chat)
         thinking = None

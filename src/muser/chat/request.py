@@ -115,7 +115,8 @@ class ChatRequest:
                 parameter="thinking_budget",
                 value=self._budget,
             )
-        return ChatGeneration(self._core, tokens, params, reader, self._budget)
+        system = int(self._messages[0]["role"] in ("system", "developer"))
+        return ChatGeneration(self._core, tokens, params, reader, self._budget, keep_turns=system)
 
     def _rendered(self) -> tuple[Rendered, list[int], str]:
         tokenizer = self._core.tokenizer

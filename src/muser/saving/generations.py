@@ -47,7 +47,8 @@ def save(generation: Generation, path: str, key: bytes | None) -> None:
         },
         "grammar": None if params.grammar is None else [params.grammar._kind, params.grammar._lark],
         "seed": generation.sampler.seed,
-        "prompt": int(generation.ids.size),
+        "prompt": generation.ids.tolist(),
+        "dropped": generation._dropped,
         "tokens": generation._transcript.tokens,
         "logprobs": [[e.token, e.logprob, e.top] for e in generation._transcript.logprobs],
     }
@@ -65,13 +66,15 @@ def load(core: Core, path: str, key: bytes | None) -> tuple[Generation, memoryvi
 
     record, blobs = sessions.read(core, path, key, "generation")
     try:
-        session, prompt, tokens = blobs["session"], record["prompt"], [int(t) for t in record["tokens"]]
+        session, tokens = blobs["session"], [int(t) for t in record["tokens"]]
+        prompt, dropped = np.array(record["prompt"], np.int32), int(record["dropped"])
         grammar = None if record["grammar"] is None else Grammar._made(*record["grammar"])
         params = SamplingParams(**record["params"], grammar=grammar, seed=record["seed"])
-        ids = _tokens_of(session)
-        if not tokens or ids[prompt:].tolist() != tokens[:-1]:
+        rows = _tokens_of(session).tolist()
+        if not tokens or (not dropped and rows != [*prompt.tolist(), *tokens[:-1]]):
             raise ParameterError("the tokens are not those of the session")
-        generation = Generation(core, ids[:prompt], params)
+        generation = Generation(core, prompt, params)
+        generation._dropped = dropped
         logprobs = [
             TokenLogprob(token=t, logprob=own, top=tuple(map(tuple, top)))
             for t, own, top in record["logprobs"]
