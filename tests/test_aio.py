@@ -92,8 +92,8 @@ class Heartbeat:
 
 
 async def test_the_event_loop_never_waits_for_the_engine():
-    """Every engine call takes 0.25 s; whatever runs or ends, no beat comes as late as one call takes."""
-    model = fake_model(delay=0.25, slots=2)
+    """Every engine call takes 0.4 s; whatever runs or ends, no beat comes as late as one call takes."""
+    model = fake_model(delay=0.4, slots=2)
     async with Heartbeat() as heart:
         await asyncio.gather(model.agenerate("x", max_tokens=2), collect(model.astream("y", max_tokens=2)))
         await asyncio.gather(model.agenerate_n("x", 2, max_tokens=2), model.aembed(["x", "y"]))
@@ -107,7 +107,7 @@ async def test_the_event_loop_never_waits_for_the_engine():
         async with model.slots.acquire_async(prompt="x"):
             pass
     await settled(lambda: free_slots(model) == 2)
-    assert max(heart.wall) < 0.2
+    assert max(heart.wall) < 0.35
 
 
 async def test_the_event_loop_works_5_ms_at_most():
