@@ -13,7 +13,8 @@
 namespace muser::cpu {
 
 inline constexpr int kDirectRows = 4;
-inline constexpr int kPrefetchBytes = 2048;         // from the block in use to the bytes asked for
+inline constexpr int kFarBytes = 3072;              // from the block in use to the bytes asked for into second-level cache
+inline constexpr int kNearBytes = 1024;             // and from there into the first
 inline constexpr uint64_t kStreamBytes = 48 * 1024; // least bytes of one line of reading; see direct_product
 
 // Where block `block` of R consecutive activation rows has its values.
@@ -92,20 +93,22 @@ MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const
     Source source;
     source.open_unit(unit);
     for (int b = 0; b < Source::unit_blocks && block < call.layout.blocks; ++b, ++block) {
-        const std::byte *ahead = unit + b * share + kPrefetchBytes;
-        if (ahead < end)
-            for (int i = 0; i < share; i += 64)
-                __builtin_prefetch(ahead + i);
+        const std::byte *at = unit + b * share;
+        if (at + kFarBytes < end)
+            for (int i = 0; i < share; i += 64) {
+                __builtin_prefetch(at + kFarBytes + i, 0, 2);
+                __builtin_prefetch(at + kNearBytes + i);
+            }
         add_block<V>(source, b, RowBlocks<R>{call.rows, call.layout.bytes, call.layout, block}, acc);
     }
 }
 
 // Memory is the limit, and a core reads faster along a few lines than along one: the range of tiles is cut into
 // parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not pay, nor more than two of the
-// large units of the 256-value types, nor more than two where three or four rows have their accumulators.
+// large units of the 256-value types.
 template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
     using Source = PackedSource<V, type>;
-    constexpr int most = R > 2 || Source::unit_blocks == 8 ? 2 : 4;
+    constexpr int most = Source::unit_blocks == 2 ? 4 : 2;
     const uint64_t count = call.last - call.first, tile_bytes = call.matrix.tile_bytes;
     const uint64_t worth = count * tile_bytes / kStreamBytes;
     const int parts = worth >= most ? most : worth > 1 ? static_cast<int>(worth) : 1;
