@@ -43,8 +43,8 @@ CASES = {
     "muse only thinks": ("muse", {}, " to=self<|message|>So", "So", "", []),
     "muse calls": ("muse", {}, MUSE_CALL, "", "", [("get.weather", ZURICH, False)]),
     "muse thinks and calls twice": (
-        "muse", {}, f" to=self<|message|>Hm<|eom|>{NEXT}{MUSE_CALL}<|eom|>{NEXT} to=search.search<|message|>"
-        '<atem:function_calls>\n<atem:invoke name="search.search">\n</atem:invoke>\n</atem:function_calls>',
+        "muse", {}, (f" to=self<|message|>Hm<|eom|>{NEXT}{MUSE_CALL}<|eom|>{NEXT} to=search.search<|message|>"
+        '<atem:function_calls>\n<atem:invoke name="search.search">\n</atem:invoke>\n</atem:function_calls>'),
         "Hm", "", [("get.weather", ZURICH, False), ("search", {}, False)]),
     "muse calls what there is not": (
         "muse", {}, MUSE_CALL.replace("get.weather", "get.news"), "", "", [("get.news", ZURICH, True)]),
@@ -60,8 +60,8 @@ CASES = {
     "no thought": ("tags", {"thinks": True, "thinking": False}, "<thin air", "", "<thin air", []),
     "hermes": (
         "tags", {"thinks": True, "thinking": False},
-        '<think>\nHm\n</think>\n\nLet me see. \n<tool_call>\n{"name": "get.weather", "arguments": {"city": "</tool_>", "days": 1}}\n'
-        '</tool_call>\n<tool_call>{"name": "search", "arguments": "{\\"q\\": 1}"}</tool_call>',
+        ('<think>\nHm\n</think>\n\nLet me see. \n<tool_call>\n{"name": "get.weather", "arguments": {"city": "</tool_>", "days": 1}}\n'
+        '</tool_call>\n<tool_call>{"name": "search", "arguments": "{\\"q\\": 1}"}</tool_call>'),
         "Hm", "Let me see.", [("get.weather", {"city": "</tool_>", "days": 1}, False), ("search", {"q": 1}, False)]),
     "hermes, broken": (
         "tags", {"thinks": False, "thinking": False},

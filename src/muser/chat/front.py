@@ -23,6 +23,7 @@ from .stream import ChatStream
 
 if TYPE_CHECKING:
     from .astream import AsyncChatStream
+    from .generation import ChatGeneration
     from .request import ChatPrompt, ChatRequest, Templates
 
 Messages = Sequence[Mapping[str, Any]]
@@ -79,11 +80,10 @@ class ChatFront:
             Otherwise as :meth:`generate`.
         """
         limit = checks.timeout(timeout)
-        request = self._chat_request(
-            messages, tools=tools, reasoning=reasoning, thinking_budget=thinking_budget,
+        generation = self._chat_generation(
+            merged(params, overrides), messages, tools=tools, reasoning=reasoning, thinking_budget=thinking_budget,
             chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
         )  # fmt: skip
-        generation = request.generation(merged(params, overrides))
         return cast(ChatCompletion, run_to_end(ChatStream(generation, self._source(generation, limit))))
 
     def chat_stream(
@@ -103,11 +103,10 @@ class ChatFront:
         """The same, piece by piece: a chunk's ``parts`` are pieces of reasoning, of the answer and of tool calls;
         its ``text`` is the answer's. The rest is as for :meth:`stream`."""
         limit, grace = checks.timeout(timeout), checks.grace(reader_grace)
-        request = self._chat_request(
-            messages, tools=tools, reasoning=reasoning, thinking_budget=thinking_budget,
+        generation = self._chat_generation(
+            merged(params, overrides), messages, tools=tools, reasoning=reasoning, thinking_budget=thinking_budget,
             chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
         )  # fmt: skip
-        generation = request.generation(merged(params, overrides))
         return ChatStream(generation, self._source(generation, limit), watch=self._watch, grace=grace)
 
     async def achat(
@@ -127,11 +126,10 @@ class ChatFront:
         from muser import aio  # with asyncio behind it: not at import
 
         limit = checks.timeout(timeout)
-        request = self._chat_request(
-            messages, tools=tools, reasoning=reasoning, thinking_budget=thinking_budget,
-            chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
+        make = functools.partial(
+            self._chat_generation, merged(params, overrides), messages, tools=tools, reasoning=reasoning,
+            thinking_budget=thinking_budget, chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
         )  # fmt: skip
-        make = functools.partial(request.generation, merged(params, overrides))
         return cast(ChatCompletion, await aio.complete(make, self.slots, self._threads(), limit))
 
     def achat_stream(
@@ -148,15 +146,15 @@ class ChatFront:
         reader_grace: float = READER_GRACE_SECONDS,
         **overrides: Unpack[SamplingOverrides],
     ) -> AsyncChatStream:
-        """:meth:`chat_stream` for coroutines. Arguments are checked here, the template is rendered at the first item."""
+        """:meth:`chat_stream` for coroutines. Sampling parameters are checked here, everything else at the first item and
+        away from the event loop: a conversation may be long."""
         from .astream import AsyncChatStream
 
         limit, grace = checks.timeout(timeout), checks.grace(reader_grace)
-        request = self._chat_request(
-            messages, tools=tools, reasoning=reasoning, thinking_budget=thinking_budget,
-            chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
+        make = functools.partial(
+            self._chat_generation, merged(params, overrides), messages, tools=tools, reasoning=reasoning,
+            thinking_budget=thinking_budget, chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
         )  # fmt: skip
-        make = functools.partial(request.generation, merged(params, overrides))
         return AsyncChatStream(make, self.slots, self._threads(), limit, grace)
 
     def chat_prompt(
@@ -175,6 +173,9 @@ class ChatFront:
             messages, tools=tools, reasoning=reasoning, chat_template=chat_template,
             chat_template_kwargs=chat_template_kwargs, add_generation_prompt=add_generation_prompt,
         ).prompt()  # fmt: skip
+
+    def _chat_generation(self, params: SamplingParams, messages: Messages, **options: Any) -> ChatGeneration:
+        return self._chat_request(messages, **options).generation(params)
 
     def _chat_request(self, messages: Messages, **options: Any) -> ChatRequest:
         from .request import ChatRequest, Templates

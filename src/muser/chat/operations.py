@@ -92,9 +92,10 @@ def _tojson(limits: Limits, *args: Any, **kwargs: Any) -> Arguments:
 def _indent(limits: Limits, *args: Any, **kwargs: Any) -> Arguments:
     width = kwargs.get("width", args[1] if len(args) > 1 else 4)
     size = len(width) if isinstance(width, str) else width if isinstance(width, int) else 0
-    text = str(limits.print(args[0]))
-    limits.copy((text.count("\n") + 1) * max(size, 0))
-    return (text, *args[1:]) if not hasattr(args[0], "__html__") else args
+    text = limits.print(args[0])
+    if isinstance(text, str):
+        limits.copy((text.count("\n") + 1) * max(size, 0))
+    return args
 
 
 def _replace(limits: Limits, *args: Any, **kwargs: Any) -> Arguments:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import muser
-from muser.cli import generate, info, inspect
+from muser.cli import chat, generate, info, inspect
 from muser.cli.output import emit, flush, printable
 from muser.errors import MuserError
 
-COMMANDS = (generate, info, inspect)
+COMMANDS = (generate, chat, info, inspect)
 
 
 def build_parser() -> argparse.ArgumentParser:

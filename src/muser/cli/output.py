@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from muser.results import Completion
 
 
 def emit(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
@@ -33,3 +36,14 @@ def printable(text: str) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
     )
+
+
+def emit_stats(done: Completion) -> None:
+    """Tokens, times and the seed in one line on stderr, if there is one."""
+    if sys.stderr is not None:
+        emit(
+            f"{done.usage.prompt_tokens} + {done.usage.completion_tokens} tokens, {done.finish_reason}, "
+            f"first after {done.timings.first_token_seconds:.3f} s, "
+            f"then {done.timings.tokens_per_second:.1f} tokens/s, seed {done.seed}",
+            sys.stderr,
+        )

@@ -1,0 +1,86 @@
+"""``muser chat``: a conversation, one line a message. Ctrl-C stops an answer, Ctrl-D ends the conversation, and
+/reset begins a new one. Reasoning stands in (parentheses).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from muser.cli.options import A_DAY, add_options, load, sampling
+from muser.cli.output import emit, emit_stats, flush, stdout
+from muser.errors import ContextFullError, ParameterError
+
+if TYPE_CHECKING:
+    from muser import Model, SamplingParams
+
+
+def add_parser(subcommands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subcommands.add_parser("chat", help="talk with a model", description=__doc__)
+    parser.add_argument("--system", help="what the model is told beforehand")
+    parser.add_argument("--reasoning", choices=("low", "medium", "high", "xhigh"), help="for models with such levels")
+    parser.add_argument("--thinking-budget", type=int, metavar="N", help="tokens of reasoning at most")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    stdout()  # before the work, not after it
+    params = sampling(arguments)
+    options = {"reasoning": arguments.reasoning, "thinking_budget": arguments.thinking_budget}
+    beginning = [] if arguments.system is None else [{"role": "system", "content": arguments.system}]
+    messages = list(beginning)
+    with load(arguments) as model:
+        while (line := read_line()) is not None:
+            if line.strip() == "/reset":
+                messages = list(beginning)
+            elif line.strip():
+                messages = answered(model, [*messages, {"role": "user", "content": line}], params, options, arguments.stats)
+
+
+def read_line() -> str | None:
+    """The next message; None at the end of the input. Asks for it where somebody can see that."""
+    if sys.stdin is None:
+        raise ParameterError("stdin is closed", parameter="stdin", value=None)
+    try:
+        return input("> " if sys.stdin.isatty() and stdout().isatty() else "")
+    except EOFError:
+        return None
+    except UnicodeError as error:
+        raise ParameterError(f"stdin cannot be read: {error}", parameter="stdin", value=None) from None
+
+
+def answered(
+    model: Model, messages: list[Any], params: SamplingParams, options: dict[str, Any], stats: bool
+) -> list[Any]:
+    """Writes the answer as it comes; returns the conversation with it, or without the question if it is too long."""
+    try:
+        stream = model.chat_stream(messages, params, reader_grace=A_DAY, **options)
+    except ContextFullError as error:
+        if len(messages) == 1:
+            raise
+        emit(f"muser: {error}; /reset begins a new conversation", sys.stderr)
+        return messages[:-1]
+    thinking = False
+    try:
+        for chunk in stream:
+            if chunk.reasoning and not thinking:
+                emit("(", end="")
+            if thinking and (chunk.text or chunk.finish_reason):
+                emit(")\n", end="")
+            thinking = bool(chunk.reasoning) or (thinking and not chunk.text and not chunk.finish_reason)
+            emit(chunk.reasoning + chunk.text, end="")
+            flush()
+    except KeyboardInterrupt:
+        emit(")" if thinking else "", end="")
+    finally:
+        stream.close()
+    emit("")
+    flush()
+    done = stream.completion
+    if done is None:
+        return messages[:-1]
+    if stats:
+        emit_stats(done)
+    return [*messages, done.message]

@@ -1,0 +1,66 @@
+"""``muser chat``: line by line, and Ctrl-C stops the answer only."""
+
+from __future__ import annotations
+
+import io
+import signal
+
+import pytest
+
+import muser
+from muser.chat.stream import ChatStream
+from muser.cli import main
+
+
+def converse(monkeypatch, lines, *arguments):
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    return main(["chat", "--temperature", "0", "--context", "256", *arguments])
+
+
+def test_a_conversation_is_that_of_the_library(capsys, monkeypatch):
+    lines = "What does a cow say?\n\nAnd a dog?\n/reset\nWhat does a cow say?"
+    assert converse(monkeypatch, lines, "--system", "Be kind.", "--stats") == 0
+    with muser.Model.tiny(context=256, slots=1) as model:
+        messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "What does a cow say?"}]
+        first = model.chat(messages, temperature=0)
+        messages += [first.message, {"role": "user", "content": "And a dog?"}]
+        second = model.chat(messages, temperature=0)
+    out, err = capsys.readouterr()
+    assert out == f"{first.text}\n{second.text}\n{first.text}\n"
+    assert err.count("tokens/s") == 3
+
+
+def test_reasoning_stands_in_parentheses(capsys, monkeypatch):
+    assert converse(monkeypatch, "What does a cow say?", "--reasoning", "high", "--thinking-budget", "4") == 0
+    assert capsys.readouterr().out == "(The user asks:)\nA cow says moo.\n"
+
+
+def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on(capsys, monkeypatch):
+    following, asked = ChatStream.__next__, []
+
+    def interrupted(stream):
+        chunk = following(stream)
+        asked.append(chunk)
+        if len(asked) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return chunk
+
+    monkeypatch.setattr(ChatStream, "__next__", interrupted)
+    assert converse(monkeypatch, "What does a cow say?\nWhat does a cow say?", "--max-tokens", "6") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and len(lines[0]) < len(lines[1])
+
+
+def test_a_full_context_is_one_line(capsys, monkeypatch):
+    assert converse(monkeypatch, "word " * 300) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "context" in err
+    assert converse(monkeypatch, "Hi\n" + "word " * 300 + "\nHi") == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 2 and "/reset" in err
+
+
+@pytest.mark.parametrize("arguments", [["--reasoning", "extreme"], ["--thinking-budget", "x"]])
+def test_wrong_arguments(arguments, monkeypatch):
+    with pytest.raises(SystemExit):
+        converse(monkeypatch, "Hi", *arguments)
