@@ -20,7 +20,8 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_python_blocks_run():
+def test_python_blocks_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one of them writes a file
     said = io.StringIO()
     namespace: dict[str, object] = {}
     with contextlib.redirect_stdout(said):
