@@ -68,6 +68,13 @@ def test_in_turn_past_the_rings():
     assert refused == [5, 5]
 
 
+def test_in_turn_when_a_full_context_drops_its_beginning():
+    with Model.tiny(context=48, slots=1, context_policy="shift") as model:
+        params = SamplingParams(max_tokens=50, temperature=1.1, seed=3, ignore_eos=True)
+        for prompt in ("Once upon a time", "Once upon a time there was a fox. " * 8):
+            assert said(model.generate_n(prompt, 2, params)) == said(solo(model, prompt, 2, params))
+
+
 def test_what_each_choice_cost(model):
     """The first pays for the prompt, the others for nothing (in parallel) or for its last row (in turn)."""
     model.generate("A new story about a quite different fox", max_tokens=1)

@@ -144,13 +144,6 @@ class Core:
             raise ParameterError(f"{parameter} must hold at least one token", parameter=parameter, value=prompt)
         return array
 
-    def encode_for_generation(self, prompt: Prompt) -> NDArray[np.int32]:
-        """The same, and there must be room for one token after it."""
-        ids = self.encode(prompt)
-        if ids.size >= self.context:
-            raise self.too_long(ids)
-        return ids
-
     def too_long(self, ids: NDArray[np.int32]) -> ContextFullError:
         return ContextFullError(
             f"the prompt has {ids.size} tokens, and a context of {self.context} rows takes a prompt of at most "

@@ -28,11 +28,12 @@ class Choices:
 
     def __init__(self, core: Core, pool: SlotPool, prompt: Prompt, n: int, params: SamplingParams) -> None:
         seed = effective_seed(params)
-        self.ids = core.encode_for_generation(prompt)
+        ids = core.encode(prompt)
         self._pool = pool
         self._generations = [
-            Generation(core, self.ids, dataclasses.replace(params, seed=(seed + i) & MAX_SEED)) for i in range(n)
+            Generation(core, ids, dataclasses.replace(params, seed=(seed + i) & MAX_SEED)) for i in range(n)
         ]
+        self.ids = self._generations[0].ids  # what fits of the prompt
         self._next: Iterator[int] = itertools.count()  # its next() is atomic: no lock
         self._session: Session | None = None
         self._cancelled = False
@@ -117,10 +118,13 @@ class Choices:
     def _back_to_prompt(self, session: Session) -> None:
         """The session as it was after the prefill, or less: a generation prefills what its session lacks. The last row
         runs again for its logits."""
-        if session.position == self.ids.size and session.logits is not None:
+        prompt = self.ids.tolist()
+        tokens = session.tokens
+        if tokens == prompt and session.logits is not None:
             return
+        there = len(prompt) - 1 if tokens[: len(prompt) - 1] == prompt[:-1] else 0  # a full context drops its beginning
         try:
-            session.rewind(int(self.ids.size) - 1)
+            session.rewind(there)
         except ParameterError:  # the answer before was longer than a sliding window's margin
             session.rewind(0)
 
