@@ -75,6 +75,7 @@ class FakeEngine:
     architecture = "fake"
     device_name = "fake"
     device_description = "no device"
+    host_threads = 0
 
     def __init__(
         self,
@@ -150,9 +151,9 @@ class FakeEngine:
                 raise
             raise LogitsError(str(error), index=error.index) from None
 
-    def step(self, slot, token, sampler, timeout) -> int:
+    def step(self, slot, token, sampler, timeout, mask=None) -> int:
         self.decode(slot, token, timeout)
-        return self.sample(slot, sampler)
+        return self.sample(slot, sampler, mask)
 
     def logprobs(self, slot, token, top):
         return _scores(self._state(slot).logits, token, top)

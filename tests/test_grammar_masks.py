@@ -29,9 +29,9 @@ class ToyTokenizer:
         return list(PIECES)
 
 
-@pytest.fixture(scope="module")
-def runtime() -> Runtime:
-    return Runtime(ToyTokenizer(), len(PIECES))  # type: ignore[arg-type]
+@pytest.fixture(scope="module", params=[True, False], ids=["threads", "no threads"])
+def runtime(request) -> Runtime:
+    return Runtime(ToyTokenizer(), len(PIECES), spare_core=request.param)  # type: ignore[arg-type]
 
 
 def allowed(mask: np.ndarray) -> set[int]:
@@ -46,7 +46,7 @@ def walk(runtime: Runtime, grammar: muser.Grammar, oracle: Oracle, rng: random.R
     for _ in range(steps):
         complete, _ = oracle.of(text)
         expected = {t for t, piece in enumerate(PIECES) if piece and t not in (EOS, CONTROL) and oracle.of(text + piece)[1]}
-        if rng.random() < 0.5:
+        if rng.random() < 0.5 and (expected or complete):
             constraint.begin()
         if not expected and not complete:
             with pytest.raises(muser.GrammarDeadEndError):
@@ -81,7 +81,7 @@ def walk(runtime: Runtime, grammar: muser.Grammar, oracle: Oracle, rng: random.R
     return None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_masks_of_random_gbnf_are_exact(runtime: Runtime, seed: int) -> None:
     rng = random.Random(seed)
     rules = nested_grammar(rng) if seed % 2 else random_grammar(rng, recursive=seed % 3 > 0)
@@ -92,7 +92,7 @@ def test_masks_of_random_gbnf_are_exact(runtime: Runtime, seed: int) -> None:
         assert text is None or oracle.of(text)[0]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_masks_of_random_regular_expressions_are_exact(runtime: Runtime, seed: int) -> None:
     rng = random.Random(1000 + seed)
     rules = random_grammar(rng, recursive=False)

@@ -267,6 +267,7 @@ void init_engine(nb::module_ &m) {
         .def_prop_ro("slots", &Engine::slots)
         .def_prop_ro("device_name", [](const Engine &e) { return e.device_info().name; })
         .def_prop_ro("device_description", [](const Engine &e) { return e.device_info().description; })
+        .def_prop_ro("host_threads", [](const Engine &e) { return e.device_info().host_threads; })
         .def("memory_plan", [](const Engine &e) { return plan_dict(e.memory_plan()); })
         .def("prefill",
              [](Engine &e, int slot, TokenArray tokens, std::optional<double> timeout, bool reuse) {
@@ -291,12 +292,13 @@ void init_engine(nb::module_ &m) {
         .def("decode_group", &decode_group, "slots"_a, "tokens"_a, "timeout"_a.none())
         .def("sample", &sample, "slot"_a, "sampler"_a, "mask"_a = nb::none())
         .def("step",
-             [](Engine &e, int slot, int32_t token, Sampler &sampler, std::optional<double> timeout) {
+             [](Engine &e, int slot, int32_t token, Sampler &sampler, std::optional<double> timeout, std::optional<TokenMask> mask) {
+                 const auto words = words_of(mask);
                  Unlocked unlocked;
                  e.decode(slot, token, make_wait(timeout));
-                 return sample_row(e, *e.logits(slot), sampler);
+                 return sample_row(e, *e.logits(slot), sampler, words);
              },
-             "slot"_a, "token"_a, "sampler"_a, "timeout"_a.none())
+             "slot"_a, "token"_a, "sampler"_a, "timeout"_a.none(), "mask"_a = nb::none())
         .def("logprobs", &logprobs, "slot"_a, "token"_a, "top"_a)
         .def("logits", &logits_array, "slot"_a)
         .def("tokens", &tokens_array, "slot"_a)

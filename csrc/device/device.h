@@ -159,6 +159,7 @@ struct DeviceInfo {
     std::string name;        // "cpu"
     std::string description; // for people: "AMD EPYC, avx2, 2 threads"
     bool decode_equals_prefill = true; // a row has the same bits from a decode and from a prefill
+    int host_threads = 0;    // of the processor, that a pass keeps busy
 };
 
 class Device {

@@ -113,11 +113,12 @@ class Core:
         grammars = self._grammars
         if grammars is None:
             from muser.grammar.runtime import Runtime  # with the engine behind it: not at import
+            from muser.system import usable_cores
 
             with self._grammars_lock:
                 grammars = self._grammars
                 if grammars is None:
-                    grammars = self._grammars = Runtime(tokenizer, self.vocab)
+                    grammars = self._grammars = Runtime(tokenizer, self.vocab, spare_core=self.engine().host_threads < usable_cores())
             if self._closed:  # meanwhile
                 self._grammars = None
         return grammars

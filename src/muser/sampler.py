@@ -132,8 +132,8 @@ class Sampler:
 
     def _step_slot(self, engine: NativeEngine, slot: int, token: int, mask: NDArray[np.uint32] | None = None) -> int:
         """Decodes ``token`` and samples the next one."""
-        if mask is None and not self.params.logits_processors:
-            return engine.step(slot, token, self._native, None)
+        if not self.params.logits_processors:
+            return engine.step(slot, token, self._native, None, mask)
         engine.decode(slot, token, None)
         return self._sample_slot(engine, slot, mask)
 

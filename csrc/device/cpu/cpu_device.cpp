@@ -28,7 +28,8 @@ class CpuDevice final : public Device {
           products_(ops_, matmul_kernels(level), state_, pass_), attention_(ops_, state_, pass_) {}
 
     DeviceInfo info() const override {
-        return {"cpu", cpu_features() + ", " + std::to_string(pool_.size()) + (pool_.size() == 1 ? " thread" : " threads")};
+        return {"cpu", cpu_features() + ", " + std::to_string(pool_.size()) + (pool_.size() == 1 ? " thread" : " threads"), true,
+                static_cast<int>(pool_.size())};
     }
 
     uint64_t weight_bytes(const TensorView &tensor, WeightUse use) const override {

@@ -1,5 +1,5 @@
-"""The constraint on a generation, if there is one: consumes what was sampled, and has the next mask computed in another
-thread while the device runs.
+"""The constraint on a generation, if there is one: consumes what was sampled, and has the next mask ready when the device
+has the next logits.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from .constraint import Constraint
+from .constraint import Constraint, Mask
 
 if TYPE_CHECKING:
     from .._native import NativeEngine
@@ -39,14 +39,8 @@ class Guide:
         constraint = self._sampled_under = self.constraint
         if constraint is None:
             return self._sampler._sample_slot(engine, slot)
-        if constraint not in self._used:
-            self._used.append(constraint)
-        mask = constraint.mask()
-        if constraint.only_ends:
-            self._sampler._native.suppress([])  # min_tokens yields
-            if not mask.any():
-                return None
-        return self._sampler._sample_slot(engine, slot, mask)
+        mask = self._mask(constraint)
+        return None if mask is None else self._sampler._sample_slot(engine, slot, mask)
 
     def step(self, engine: NativeEngine, slot: int, token: int) -> int | None:
         """Decodes ``token``, which :meth:`sample` gave, and samples the next one."""
@@ -56,9 +50,23 @@ class Guide:
             return self._sampler._step_slot(engine, slot, token)
         if constraint is self._sampled_under:
             constraint.consume(token)
-        constraint.begin()
+        if constraint.begin():
+            self._sampled_under = constraint
+            mask = self._mask(constraint)
+            return None if mask is None else self._sampler._step_slot(engine, slot, token, mask)
         engine.decode(slot, token, None)
         return self.sample(engine, slot)
+
+    def _mask(self, constraint: Constraint) -> Mask | None:
+        """None: there is nothing to sample."""
+        if constraint not in self._used:
+            self._used.append(constraint)
+        mask = constraint.mask()
+        if constraint.only_ends:
+            self._sampler._native.suppress([])  # min_tokens yields
+            if not mask.any():
+                return None
+        return mask
 
     @property
     def masks(self) -> int:

@@ -27,11 +27,13 @@ MASK_THREADS = 2  # four slots rarely need a mask at the same moment, and a mask
 class Runtime:
     """Safe to use from any number of threads."""
 
-    def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
-        """``vocab``: tokens of the model, which may be more than its vocabulary names; those are never allowed."""
+    def __init__(self, tokenizer: Tokenizer, vocab: int, *, spare_core: bool) -> None:
+        """``vocab``: tokens of the model, which may be more than its vocabulary names; those are never allowed.
+        ``spare_core``: the processor has one while the device works."""
         pieces = tokenizer.pieces()
         pieces += [b""] * (vocab - len(pieces))
         self.vocab = vocab
+        self.spare_core = spare_core
         self.words = vocab // 32 + 1  # one token more than the model's: the end
         self.masks = 0
         self.mask_seconds = 0.0
