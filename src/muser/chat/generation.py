@@ -105,5 +105,5 @@ class ChatTranscript(Transcript):
         self._ready = "".join(part.text for part in parts if isinstance(part, TextPart))
         plain = super()._chunk(reason)
         return ChatChunk(
-            text=plain.text, tokens=plain.tokens, logprobs=plain.logprobs, finish_reason=reason, parts=parts
+            text=plain.text, tokens=plain.tokens, logprobs=plain.logprobs, finish_reason=plain.finish_reason, parts=parts
         )
