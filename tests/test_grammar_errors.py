@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -143,6 +145,26 @@ def test_grammars_are_values() -> None:
     assert one != Grammar.choice(["yes"])
     with pytest.raises(AttributeError):
         one._lark = ""  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_grammars_are_grammars_or_errors(seed: int) -> None:
+    rng = random.Random(seed)
+    whole = [
+        (Grammar.gbnf, 'root ::= "a\\n" b{2,3} | [^a-c\\x41]+ (b | root)? # so\nb ::= "\\u00e9" | . "x"*\n'),
+        (Grammar.regex, r"^(a|[^b-d\]]{2,3})+?\d\p{L}(?i:x)\/\x{41}.*$"),
+        (Grammar.json_schema, json.dumps({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}, "c": {"enum": [1, "x"]}},
+                                          "required": ["a"], "$defs": {"b": {"type": ["array", "null"], "minItems": 1, "items": {"pattern": "^a+$"}}}})),
+    ]  # fmt: skip
+    for make, text in whole:
+        make(text)  # type: ignore[operator]
+        for _ in range(60):
+            damaged = text
+            for _ in range(rng.randint(1, 4)):
+                at, length = rng.randrange(len(damaged) + 1), rng.choice([0, 0, 1, 2, 9])
+                damaged = damaged[:at] + rng.choice(["", "", '"', "(", ")", "[", "]", "{", "|", "\\", "\0", "é", "9", damaged[:7]]) + damaged[at + length :]
+            with suppress(GrammarError):
+                make(damaged)  # type: ignore[operator]
 
 
 HOSTILE = {
