@@ -49,7 +49,7 @@ def dictated(model, beginning, forbidden=(), **options):
             logits[script[len(tokens) - start]] = 0
         logits[never] = -1e9
 
-    for seed in range(3):
+    for seed in range(2):
         yield model.chat(COW, logits_processors=[dictate], temperature=1.5, seed=seed, **{"max_tokens": 250, **options})
 
 
@@ -73,6 +73,15 @@ def test_a_call_in_tags_is_what_the_schema_accepts(model):
     for beginning in ("Hi <tool_call>", "<think>So</think>Hi <tool_call>"):
         for reply in dictated(model, beginning, tools=FEW, chat_template=TAGS, max_tokens=80):
             assert reply.text.startswith("Hi") and reply.tool_calls[0].problem is None
+
+
+def test_a_call_of_llama_3_is_what_the_schema_accepts(model):
+    template = "{{ messages[0].content }}<|start|>{# <|start_header_id|> #}"
+    for beginning in ('{"name": "f', '\n{"name":"farm'):
+        for reply in dictated(model, beginning, tools=FEW, chat_template=template, max_tokens=80):
+            assert reply.finish_reason == "tool_calls" and reply.tool_calls[0].problem is None
+    for reply in dictated(model, '{  "name": "f', tools=FEW, chat_template=template, max_tokens=20):
+        assert reply.text.startswith('{  "name": "f') or reply.tool_calls  # not bound
 
 
 def test_a_call_to_no_tool_is_not_bound(model):

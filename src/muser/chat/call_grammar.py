@@ -40,13 +40,23 @@ def muse_call(tools: Tools, name: str) -> Grammar | None:
 
 
 def json_call(tools: Tools, key: str, close: str) -> Grammar | None:
-    """``{"name": ..., KEY: {...}}`` for one of the tools, and what closes it."""
-    options = [
-        " ".join([_text(f'{{"name": {json.dumps(name)}, "{key}": '), _json({**whole, "type": "object"}, whole), _text("}")])
-        for name, whole in tools.schemas.items()
-    ]
-    body = "(" + " | ".join(f"({option})" for option in options) + ")"
-    return _made(" ".join([_regex(r"\n?"), body, _text(close)]) if close else body)
+    """``{"name": ..., KEY: {...}}`` for one of the tools, and what closes it; without that, several with ``;`` between."""
+    options = []
+    for name, whole in tools.schemas.items():
+        keys = ['"name":', json.dumps(name) + ",", f'"{key}":']
+        head = r"\{ ?" + " ?".join(map(lark.regex_of, keys)) + " ?"
+        options.append(" ".join([_regex(head), _json(_closed(whole), whole), _regex(r" ?\}")]))
+    call = "(" + " | ".join(f"({option})" for option in options) + ")"
+    if close:
+        return _made(" ".join([_regex(r"\n?"), call, _text(close)]))
+    return _made(" ".join([_regex(r"[ \n]{0,8}"), call, "(", _regex("; ?"), call, ")*"]))
+
+
+def _closed(whole: dict[str, Any]) -> dict[str, Any]:
+    """An object of the parameters that the schema names: a model that may add others would."""
+    if whole.keys() & {"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"}:
+        return {**whole, "type": "object"}
+    return {**whole, "type": "object", "additionalProperties": "properties" not in whole}
 
 
 def _made(start: str) -> Grammar | None:

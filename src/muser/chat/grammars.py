@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from .._core import Core
+from ..errors import ParameterError
 from ..grammar.guide import Guide
 from .reader import Reader
 from .thinking import ThinkingBudget
@@ -27,14 +28,19 @@ class Grammars:
         self._ends = ends
         self._answer = guide.constraint
         self._call: Constraint | None = None
+        self._free = False  # this call is not bound
 
     def update(self) -> None:
         """Between two tokens, when the reader has read the last one."""
         reader = self._reader
         if not reader.calling:
-            self._call = None
-        elif self._call is None and (grammar := reader.call_grammar()) is not None:
+            self._call, self._free = None, False
+        elif self._call is None and not self._free and (grammar := reader.call_grammar()) is not None:
             self._call = self._core.grammars.constraint(grammar, frozenset(self._ends) | frozenset(reader.ends))
+            try:
+                self._call.replay(reader.begun())
+            except ParameterError:  # it has begun in a way of its own: the check of the finished call remains
+                self._call, self._free = None, True
         if self._thinking is not None and self._thinking.forcing:
             self._guide.constraint = None
         else:

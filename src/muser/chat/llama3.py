@@ -34,6 +34,7 @@ class LlamaReader:
         self._state = "text" if calls.tools is None else "start"
         self._held = ""
         self._call: OpenCall | None = None
+        self._tokens: list[int] = []  # until it is known whether they are a call's
         self.untouched = True
 
     @property
@@ -45,9 +46,12 @@ class LlamaReader:
         return self._state == "call"
 
     def call_grammar(self) -> Grammar | None:
-        if self._state != "call" or self._held or self._calls.tools is None:
-            return None  # behind <|python_tag|> only: elsewhere the call has begun when it is known to be one
+        if self._state != "call" or self._calls.tools is None:
+            return None
         return self._calls.tools.grammar("llama", "")
+
+    def begun(self) -> list[int]:
+        return self._tokens
 
     def closes(self, token: int) -> bool:
         return False
@@ -60,11 +64,13 @@ class LlamaReader:
 
     def push(self, token: int) -> list[Part]:
         self.untouched = False
+        if self._state == "start":
+            self._tokens.append(token)
         text, control = self._text.push(token)
         parts = self._more(text)
         if control == _TAG and self._state != "call" and self._calls.tools is not None:
             parts += self._text_part(self._held)
-            self._state, self._held = "call", ""
+            self._state, self._held, self._tokens = "call", "", []
         return parts
 
     def finish(self) -> list[Part]:
@@ -101,7 +107,10 @@ class LlamaReader:
         parts: list[Part] = [self._call.end(call_arguments(calls[0]))]
         for body in calls[1:]:
             name = _NAME.match(body)
-            call = self._calls.begin(named(name) if name else "")
+            if name is None:
+                parts += self._text_part(body)
+                continue
+            call = self._calls.begin(named(name))
             parts += [call.more(), call.end(call_arguments(body), body)]
         return parts
 

@@ -60,6 +60,9 @@ class MuseReader:
         """The control tokens that may follow a call."""
         return [*self._control(_EOM), *self._control(_EOT)]
 
+    def begun(self) -> list[int]:
+        return []
+
     def call_grammar(self) -> Grammar | None:
         if self._call is None or self._call.text or self._calls.tools is None:
             return None

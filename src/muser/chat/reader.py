@@ -35,7 +35,10 @@ class Reader(Protocol):
         """Whether the next token is text of the answer."""
 
     def call_grammar(self) -> Grammar | None:
-        """What the rest of a tool call must look like, if the next token is the first one that it can bind."""
+        """What a tool call must look like, at its beginning; the tokens that :meth:`begun` gives are there already."""
+
+    def begun(self) -> list[int]:
+        """The tokens of the call that were read before it was known to be one."""
 
     @property
     def ends(self) -> Sequence[int]:

@@ -50,6 +50,9 @@ class TagReader:
     def calling(self) -> bool:
         return self._state == "call"
 
+    def begun(self) -> list[int]:
+        return []
+
     def call_grammar(self) -> Grammar | None:
         if self._state != "call" or self._held or self._call is not None or self._calls.tools is None:
             return None
