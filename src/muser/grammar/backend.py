@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import GrammarDeadEndError, GrammarError, GrammarLimitError, MuserError
+from ..errors import GrammarDeadEndError, GrammarError, GrammarLimitError, MuserError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -135,6 +135,10 @@ def on_deep_stack(work: Callable[[], T]) -> T:
         before = threading.stack_size(STACK_BYTES)
         try:
             thread.start()
+        except (RuntimeError, MemoryError):
+            raise OutOfMemoryError(
+                f"no {STACK_BYTES >> 20} MiB of address space for the stack that compiles grammars", needed=STACK_BYTES
+            ) from None
         finally:
             threading.stack_size(before)
     thread.join()

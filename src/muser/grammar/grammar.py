@@ -20,7 +20,7 @@ class Grammar:
     :meth:`response_format`; for ``SamplingParams(grammar=...)`` and the keyword ``grammar`` of ``generate``.
 
     One object serves any number of generations, threads and models. Equal grammars compare equal. Making one takes a
-    millisecond or a few, and a second at most for one that is refused as too large.
+    millisecond or a few, and some seconds at most for one near the bounds (docs/grammar.md).
 
     Raises:
         GrammarError: the text is no such grammar; ``.line`` and ``.column`` say where it is wrong, if it is text.

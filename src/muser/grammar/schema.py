@@ -11,7 +11,10 @@ from .lark import HEADER
 from .places import MAX_LENGTH, Source
 from .schema_ends import endless, nodes
 
-MAX_PROPERTIES = 500  # of one object: the engine's time grows with their square
+# The engine's time grows with the squares of these; each bound is about two seconds of it.
+MAX_PROPERTIES = 500  # of one object
+MAX_OPTIONAL = 500_000  # the sum of the squares of the numbers of optional properties
+MAX_REFERENCES = 2_000
 _OPTIONS = "x-guidance"
 
 
@@ -67,10 +70,26 @@ def _no_constant(name: str) -> object:
 def _check(tree: dict[str, object]) -> None:
     if _OPTIONS in tree:
         raise GrammarError(f'the keyword "{_OPTIONS}" is not supported')
+    references = optional = 0
     for place, node in nodes(tree):
         properties = node.get("properties")
-        if isinstance(properties, dict) and len(properties) > MAX_PROPERTIES:
-            raise GrammarLimitError(f"{place} has more than {MAX_PROPERTIES} properties")
+        if isinstance(properties, dict):
+            if len(properties) > MAX_PROPERTIES:
+                raise GrammarLimitError(f"{place} has more than {MAX_PROPERTIES} properties")
+            required = node.get("required")
+            optional += (len(properties) - sum(name in properties for name in _names(required))) ** 2
+        references += "$ref" in node
+    if references > MAX_REFERENCES:
+        raise GrammarLimitError(f"the schema has more than {MAX_REFERENCES} references")
+    if optional > MAX_OPTIONAL:
+        raise GrammarLimitError(
+            f"the schema has too many optional properties: the squares of their numbers are {optional} together, "
+            f"and at most {MAX_OPTIONAL} are allowed"
+        )
     without_end = endless(tree)
     if without_end is not None:
         raise GrammarError(f"{without_end} never ends: each value of it would have to hold another one")
+
+
+def _names(required: object) -> set[str]:
+    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
