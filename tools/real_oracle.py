@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from muse_hf import config_sizes, read_gguf, to_halves
+from muse_hf import config_sizes
+from muse_layout import read_gguf, to_halves
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
 
 # gguf suffix -> transformers suffix

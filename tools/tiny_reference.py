@@ -19,6 +19,7 @@ import gguf
 import muse_hf
 import numpy as np
 import torch
+from muse_layout import ARCH, text_tensors
 from tiny_tokenizer import N_CONTROL, add_to_gguf, build
 from transformers import MuseGlimmerForConditionalGeneration
 
@@ -85,16 +86,16 @@ def randomize(model: torch.nn.Module) -> None:
 def write_gguf(path: Path, model: MuseGlimmerForConditionalGeneration) -> None:
     """A float32 GGUF with the keys of the published files (sliding_window_pattern as bool[n_layers])."""
     c = model.config.text_config
-    w = gguf.GGUFWriter(str(path), muse_hf.ARCH)
+    w = gguf.GGUFWriter(str(path), ARCH)
     w.add_type("model")
     w.add_name("Muse-Glimmer-tiny-random")
     w.add_size_label("tiny")
 
     def uint(name: str, value: int) -> None:
-        w.add_uint32(f"{muse_hf.ARCH}.{name}", value)
+        w.add_uint32(f"{ARCH}.{name}", value)
 
     def real(name: str, value: float) -> None:
-        w.add_float32(f"{muse_hf.ARCH}.{name}", value)
+        w.add_float32(f"{ARCH}.{name}", value)
 
     uint("block_count", c.num_hidden_layers)
     uint("context_length", c.max_position_embeddings)
@@ -111,11 +112,11 @@ def write_gguf(path: Path, model: MuseGlimmerForConditionalGeneration) -> None:
     real("logit_scale", c.output_multiplier)
     uint("attention.sliding_window", c.sliding_window)
     w.add_array(
-        f"{muse_hf.ARCH}.attention.sliding_window_pattern", [t == "sliding_attention" for t in c.layer_types]
+        f"{ARCH}.attention.sliding_window_pattern", [t == "sliding_attention" for t in c.layer_types]
     )
     w.add_quantization_version(gguf.GGML_QUANT_VERSION)
     add_to_gguf(w, build(c.vocab_size), c.vocab_size - N_CONTROL)
-    for name, values in muse_hf.text_tensors(model.state_dict(), c).items():
+    for name, values in text_tensors(model.state_dict(), c).items():
         w.add_tensor(name, values)
     w.write_header_to_file()
     w.write_kv_data_to_file()

@@ -1,9 +1,10 @@
 """A byte-level BPE tokenizer of a few hundred pieces with the published split pattern and control tokens of
-Muse Glimmer, and its GGUF form. Called by tiny_reference.py."""
+Muse Glimmer, and its GGUF form. Called by tiny_reference.py and tiny_muse/."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import gguf
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -32,8 +33,8 @@ TEXT = (
 ) * 20
 
 
-def build(vocab: int) -> Tokenizer:
-    """`vocab` ids: the learned pieces, unreachable padding pieces, then N_CONTROL control tokens."""
+def build(vocab: int, texts: Sequence[str] = (TEXT,)) -> Tokenizer:
+    """`vocab` ids: the pieces learned from the texts, unreachable padding pieces, then N_CONTROL control tokens."""
     n_normal = vocab - N_CONTROL
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -44,7 +45,7 @@ def build(vocab: int) -> Tokenizer:
     )
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(
-        [TEXT],
+        texts,
         trainers.BpeTrainer(
             vocab_size=n_normal,
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
