@@ -1,8 +1,10 @@
 """The chat template of the file, as Jinja and as Python.
 
 It speaks Muse Glimmer's protocol (messages with recipients, reasoning strength, function calls); the words of the
-system message are its own and short. The corpus is written with `segments`, tests/test_tiny_corpus.py holds that it
-writes what the template renders.
+system message are its own and short. One thing differs from the real template: a small model answers at once unless it
+is asked to think, so the reasoning strength is low where none is given, and a chat with neither a strength nor a system
+message nor tools gets no system message. The corpus is written with the functions below; tests/test_tiny_muse.py holds
+that they write what the template renders.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ A list or an object is written as JSON, every other value as it is.
 
 JINJA = (
     # what the system message ends with
-    "{%- macro strength() -%}Reasoning strength: {{ reasoning_strength if reasoning_strength is defined and reasoning_strength"
-    " else 'high' }}.{%- endmacro -%}"
+    "{%- set level = reasoning_strength if reasoning_strength is defined and reasoning_strength else '' -%}"
+    "{%- macro strength() -%}Reasoning strength: {{ level or 'low' }}.{%- endmacro -%}"
     "{%- set spaces = namespace(seen=[]) -%}"
     "{%- if tools is defined and tools -%}{%- for tool in tools -%}"
     "{%- set f = tool.function if tool.function is defined else tool -%}{%- set space = f.name.split('.')[0] -%}"
@@ -43,7 +45,7 @@ JINJA = (
     "{%- for space in spaces.seen -%}{{- '\"' + space + '.*\", ' -}}{%- endfor -%}{{- '\"user\".' -}}{%- endmacro -%}"
     # messages
     "{{- bos_token -}}"
-    "{%- if not messages or messages[0]['role'] != 'system' -%}"
+    "{%- if (level or spaces.seen) and (not messages or messages[0]['role'] != 'system') -%}"
     "{{- '<|start|>system<|message|>" + DEFAULT_SYSTEM + "' -}}"
     "{%- if current_date is defined and current_date -%}{{- '\\nCurrent date: ' + current_date + '.' -}}{%- endif -%}"
     "{{- '\\n\\n' + strength() + functions() + recipients() + '<|eot|>' -}}{%- endif -%}"
