@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
             (i for i, (a, b) in enumerate(zip(ids, entry["greedy_ids"], strict=True)) if a != b), len(ids)
         )
         wrong += same < len(ids)
-        print(f"{same:3} of {len(ids)} ids equal   {entry['greedy_text'][:80]!r}")
+        print(f"{same:3} of {len(ids)} ids equal   {entry['prompt'][-80:]!r}")
     print("all golden ids equal" if not wrong else f"{wrong} prompts differ")
     return int(wrong > 0)
 

@@ -55,7 +55,7 @@ def test_reasoning_comes_apart_from_the_answer_while_streaming(model):
     assert kinds == sorted(kinds, key=[ReasoningPart, TextPart].index) and set(kinds) == {ReasoningPart, TextPart}
     assert "".join(chunk.text for chunk in chunks) == reply.text == "A cow says moo."
     assert "".join(chunk.reasoning for chunk in chunks) == reply.reasoning
-    assert "cow" in reply.reasoning and 5 < reply.reasoning_tokens < reply.usage.completion_tokens
+    assert reply.reasoning and 5 < reply.reasoning_tokens < reply.usage.completion_tokens
     assert sum((chunk.tokens for chunk in chunks), ()) == reply.tokens
     assert [chunk.finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["eos"]
     assert model.chat([*COW, reply.message, *COW], temperature=0, reasoning="high").finish_reason == "eos"
@@ -156,7 +156,7 @@ def test_tools_reach_the_template_and_calls_come_back(model):
     template = "{{ bos_token }}{{ tools | tojson }}<|start|>user<|message|>{{ messages[0].content }}<|eot|>to=<|start|>"
     prompt = model.chat_prompt(COW, tools=TOOLS, chat_template=template + " to=")
     assert '[{"name": "farm.call"' in prompt.text
-    # The tiny model cannot call; a processor makes it write one.
+    # The tiny model knows no farm; a processor makes it write a call.
     written = (
         ' to=farm.call<|message|><atem:function_calls>\n<atem:invoke name="farm.call">\n'
         '<atem:parameter name="animal">cow</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eot|>'
@@ -229,4 +229,5 @@ def test_the_page_is_true(capsys):
     for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(code, "docs/chat.md", "exec"), namespace)  # noqa: S102
     said = capsys.readouterr().out
-    assert said.startswith("A cow says moo.\n") and "weather.now" not in said  # the tiny model's template has no tools
+    assert said.startswith("A cow says moo.\n") and "weather.now" in said
+    assert "\n127 times 34 is 4318.\nIt is " in said and said.endswith("A rabbit likes to eat carrots.\n")

@@ -1,6 +1,7 @@
 """Records what llama.cpp gives, so that tests can compare without it: tests/data/llama_cpp/*.json.
 
     python -m tools.record_llama_cpp tiny                      # its rounding error on the files of tests/data
+    python -m tools.record_llama_cpp shipped                   # only the model in the package
     python -m tools.record_llama_cpp real smollm2 MODEL.gguf   # greedy ids and perplexity of a real model
 
 Both measure the distance to float32 transformers on the same dequantized weights. Needs llama-cpp-python,
@@ -60,13 +61,26 @@ def record_tiny() -> None:
             for kind in ("F16", "BF16", "Q8_0"):
                 path = with_weights(source, Path(folder) / f"{kind}.gguf", kind)
                 record[f"{name} {kind}"] = errors(path, sequences)
-    shipped = {}
-    for kv_dtype in ("f32", "f16"):
-        with LlamaCpp(SHIPPED, context=1024, kv_dtype=kv_dtype) as model:
-            shipped[kv_dtype] = {"relative_rms": shipped_error(model), "gap_noise": shipped_gap_noise(model)}
+    shipped = shipped_record()
     save("tiny", {"sequences": sequences, "relative_rms": record, "shipped": shipped})
     pools = {name: {kv: round(pooled(e), 6) for kv, e in both.items()} for name, both in record.items()}
     print(json.dumps({**pools, "shipped": shipped}, indent=1))
+
+
+def shipped_record() -> dict:
+    out = {}
+    for kv_dtype in ("f32", "f16"):
+        with LlamaCpp(SHIPPED, context=1024, kv_dtype=kv_dtype) as model:
+            out[kv_dtype] = {"relative_rms": shipped_error(model), "gap_noise": shipped_gap_noise(model)}
+    return out
+
+
+def record_shipped() -> None:
+    """The part of tiny.json that changes with the model in the package."""
+    record = json.loads((DATA / "llama_cpp" / "tiny.json").read_text()) | {"shipped": shipped_record()}
+    del record["versions"]
+    save("tiny", record)
+    print(json.dumps(record["shipped"], indent=1))
 
 
 def shipped_error(model: LlamaCpp) -> float:
@@ -170,12 +184,15 @@ def main() -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("tiny")
+    commands.add_parser("shipped")
     real = commands.add_parser("real")
     real.add_argument("name", choices=("smollm2", "gemma3-270m"))
     real.add_argument("path", type=Path)
     a = parser.parse_args()
     if a.command == "tiny":
         record_tiny()
+    elif a.command == "shipped":
+        record_shipped()
     else:
         record_real(a.name, a.path)
 

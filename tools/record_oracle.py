@@ -1,9 +1,10 @@
 """Records what transformers gives for every file that the accuracy tests read.
 
-    python -m tools.record_oracle        from the root, after tiny_reference.py made the files
+    PYTHONPATH=src python -m tools.record_oracle [wide] [shipped] [f16 muse-tiny-F16.gguf]      from the root
 
-Writes tests/data/*.npz and golden_q4_k_m.json. Quantized files are dequantized first, so a record is exact for
-its file and the engine's own rounding is all that differs. Needs torch, transformers >= 5.15 and gguf.
+wide: after tiny_reference.py made its files. shipped: the model in the package. f16: its master, for tests/golden.py.
+Writes tests/data/*.npz and golden*.json. Quantized files are dequantized first, so a record is exact for
+its file and the engine's own rounding is all that differs. Needs torch, transformers >= 5.15, gguf and muser.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import muse_hf
+
+import muser
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parent.parent
@@ -39,27 +42,76 @@ def record_wide_model() -> None:
     )
 
 
+def golden_prompts() -> list[tuple[str, list[int]]]:
+    """Text and ids of 8 prompts whose answers are long: stories, a talk, sums with thought, a function call."""
+
+    def says(text: str) -> dict[str, str]:
+        return {"role": "user", "content": text}
+
+    lily = says("Tell me a story about a girl named Lily who loses a kite.")
+    chats: list[tuple[list, dict]] = [
+        ([says("Tell me a story about a brave turtle.")], {}),
+        ([says("Write a short talk between Mia and her grandma about the stars.")], {}),
+        ([says("What is 47 plus 35?")], {"reasoning": "xhigh"}),
+        ([{"role": "system", "content": "You are a friendly storyteller."}, lily], {}),
+        ([says("Write a story about a fox who learns to swim.")], {"reasoning": "high"}),
+        (
+            [
+                says("What does a cow say?"),
+                {"role": "assistant", "content": "A cow says moo."},
+                says("Tell me a story about a small bird."),
+            ],
+            {"reasoning": "low"},
+        ),
+        ([says("What is 127 times 34?")], {"tools": [CALCULATOR]}),
+    ]
+    with muser.Model.tiny(context=1024, slots=1) as model:
+        prompts = [model.chat_prompt(messages, **options) for messages, options in chats]
+        plain = "Once upon a time, there was a little dog named"
+        texts = [(prompt.text, list(prompt.tokens)) for prompt in prompts]
+        return [*texts, (plain, list(model.tokenize(plain)))]
+
+
+CALCULATOR = {
+    "name": "calculator.evaluate",
+    "description": "Evaluates an arithmetic expression.",
+    "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
+}
+
+
+def record_f16(path: Path) -> None:
+    """Greedy ids of the float16 master, which is not in the repository."""
+    model = muse_hf.load_gguf(path)
+    prompts = []
+    for text, prompt in golden_prompts():
+        ids, _ = muse_hf.greedy(model, prompt, 48)
+        prompts.append({"prompt": text, "prompt_ids": prompt, "greedy_ids": ids})
+    note = "float32 in transformers on the weights of the float16 file; greedy does not stop"
+    (DATA / "golden.json").write_text(json.dumps({"note": note, "prompts": prompts}, indent=1) + "\n")
+
+
 def record_shipped() -> None:
     """Greedy ids, the runners-up and by how much they lost, and some logits of the model inside the
-    package, for the prompts of golden.json."""
+    package."""
     model = muse_hf.load_gguf(SHIPPED)
     prompts, kept, long_ids = [], [], []
-    for entry in json.loads((DATA / "golden.json").read_text())["prompts"]:
-        ids, logits = muse_hf.greedy(model, entry["prompt_ids"], 48)
+    for text, prompt in golden_prompts():
+        ids, logits = muse_hf.greedy(model, prompt, 48)
         second = np.argsort(logits, axis=1)[:, -2]
         steps = np.arange(len(ids))
         gaps = logits[steps, ids] - logits[steps, second]
         prompts.append(
             {
-                "prompt": entry["prompt"],
-                "prompt_ids": entry["prompt_ids"],
+                "prompt": text,
+                "prompt_ids": prompt,
                 "greedy_ids": ids,
                 "second_ids": second.tolist(),
                 "gaps": [round(float(g), 5) for g in gaps],
             }
         )
         kept.append(logits[list(GOLDEN_STEPS)])
-        long_ids += entry["prompt_ids"] + ids
+        long_ids += prompt + ids
+    long_ids = long_ids[:640]
     long_logits, _ = muse_hf.forward(model, long_ids)
     (DATA / "golden_q4_k_m.json").write_text(
         json.dumps(
@@ -82,6 +134,15 @@ def record_shipped() -> None:
     )
 
 
+def main(arguments: list[str]) -> None:
+    for command, argument in zip(arguments, [*arguments[1:], ""], strict=True):
+        if command == "wide":
+            record_wide_model()
+        elif command == "shipped":
+            record_shipped()
+        elif command == "f16":
+            record_f16(Path(argument))
+
+
 if __name__ == "__main__":
-    record_wide_model()
-    record_shipped()
+    main(sys.argv[1:])
