@@ -24,7 +24,7 @@ def test_the_wheel_holds_the_package_and_nothing_else():
     assert {f.rsplit(".", 1)[-1] for f in inside} <= {"py", "pyi", "so", "gguf", "typed"}
     outside = [f for f in files if not f.startswith(("muser/", "muser-"))]
     assert [f for f in outside if not f.endswith("/bin/muser")] == []
-    for needed in ("muser/py.typed", "muser/_muser.pyi", "muser/data/muse-tiny-Q4_K_M.gguf"):
+    for needed in ("muser/py.typed", "muser/_muser.pyi", "muser/data/muse-tiny-Q4_K_M.gguf", "muser/data/dflash-tiny-Q8_0.gguf"):
         assert needed in files
 
 

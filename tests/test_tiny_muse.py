@@ -16,17 +16,22 @@ from muser import Model
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-from tools.tiny_muse import chats, corpus, functions, stories, template  # noqa: E402
+from tools.tiny_muse import chats, corpus, functions, stories, template
 
 DATA = Path(muser.__file__).parent / "data"
 TARGET, DRAFTER = DATA / "muse-tiny-Q4_K_M.gguf", DATA / "dflash-tiny-Q8_0.gguf"
-CALCULATOR = functions.function("calculator.evaluate", "Evaluates an arithmetic expression.", expression="string")
+CALCULATOR = functions.function(
+    "calculator.evaluate", "Evaluates an arithmetic expression.", expression="string"
+)
 CLOCK = functions.function("clock.now", "Says what time it is.")
 
 
 def test_same_seed_same_corpus():
     """The digest is of the corpus that the shipped weights were trained on: a changed word is a new model."""
-    assert corpus.digest(corpus.documents(23, 0, 100)) == "1b71fe448f6e3e21d93ad3eb4379a37873acadd2d228f5f9655ec18682b21901"
+    assert (
+        corpus.digest(corpus.documents(23, 0, 100))
+        == "1b71fe448f6e3e21d93ad3eb4379a37873acadd2d228f5f9655ec18682b21901"
+    )
     assert corpus.digest(corpus.documents(24, 0, 100)) != corpus.digest(corpus.documents(23, 0, 100))
 
 
@@ -43,7 +48,9 @@ def test_every_plot_can_be_told_with_two_names():
 
 def test_the_corpus_is_written_as_the_template_renders():
     environment = jinja2.Environment()
-    environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)  # as transformers has it
+    environment.filters["tojson"] = lambda value: json.dumps(
+        value, ensure_ascii=False
+    )  # as transformers has it
     rendered = environment.from_string(template.JINJA)
     rng = corpus.random.Random(5)
     seen = set()
@@ -58,7 +65,10 @@ def test_the_corpus_is_written_as_the_template_renders():
             expected += template.user(turn.user)
             expected += "".join(text for text, _ in chats.reply(turn, chat.level, forgotten=True))
             if turn.call is not None:
-                call = {"id": f"c{len(messages)}", "function": {"name": turn.call.name, "arguments": turn.call.arguments}}
+                call = {
+                    "id": f"c{len(messages)}",
+                    "function": {"name": turn.call.name, "arguments": turn.call.arguments},
+                }
                 messages.append({"role": "assistant", "tool_calls": [call]})
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": turn.call.output})
             messages.append({"role": "assistant", "content": turn.answer})
@@ -69,7 +79,9 @@ def test_the_corpus_is_written_as_the_template_renders():
     assert len(seen) > 8
 
 
-def template_text(rendered: jinja2.Template, messages: list[dict], chat: chats.Chat, options: dict[str, str]) -> str:
+def template_text(
+    rendered: jinja2.Template, messages: list[dict], chat: chats.Chat, options: dict[str, str]
+) -> str:
     return rendered.render(messages=messages, tools=chat.functions, bos_token="<|begin_of_text|>", **options)
 
 
@@ -82,7 +94,10 @@ def test_both_files_fit_together_and_are_small():
     assert drafter.fields["general.architecture"].contents() == "dflash"
     width = target.fields["muse-glimmer.embedding_length"].contents()
     assert drafter.fields["dflash.embedding_length"].contents() == width
-    assert max(drafter.fields["dflash.target_layers"].contents()) < target.fields["muse-glimmer.block_count"].contents()
+    assert (
+        max(drafter.fields["dflash.target_layers"].contents())
+        < target.fields["muse-glimmer.block_count"].contents()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +111,17 @@ def test_it_uses_a_calculator_and_reads_the_result(model, level):
     messages: list[dict] = [{"role": "user", "content": "What is 127 times 34?"}]
     reply = model.chat(messages, tools=[CALCULATOR, CLOCK], reasoning=level, temperature=0)
     (call,) = reply.tool_calls
-    assert (call.name, call.arguments, call.problem) == ("calculator.evaluate", {"expression": "127 * 34"}, None)
+    assert (call.name, call.arguments, call.problem) == (
+        "calculator.evaluate",
+        {"expression": "127 * 34"},
+        None,
+    )
     assert bool(reply.reasoning) == (level not in (None, "low"))
     messages += [reply.message, {"role": "tool", "tool_call_id": call.id, "content": "4318"}]
-    assert model.chat(messages, tools=[CALCULATOR, CLOCK], reasoning=level, temperature=0).text == "127 times 34 is 4318."
+    assert (
+        model.chat(messages, tools=[CALCULATOR, CLOCK], reasoning=level, temperature=0).text
+        == "127 times 34 is 4318."
+    )
 
 
 def test_it_looks_at_a_clock_only_where_there_is_one(model):
@@ -113,7 +135,9 @@ def test_it_looks_at_a_clock_only_where_there_is_one(model):
 
 def test_more_thought_at_each_reasoning_strength(model):
     asked = [{"role": "user", "content": "Tell me a story about a brave turtle."}]
-    replies = [model.chat(asked, reasoning=level, temperature=0) for level in ("low", "medium", "high", "xhigh")]
+    replies = [
+        model.chat(asked, reasoning=level, temperature=0) for level in ("low", "medium", "high", "xhigh")
+    ]
     lengths = [reply.reasoning_tokens for reply in replies]
     assert lengths == sorted(set(lengths)) and lengths[0] == 0
     assert all("turtle" in reply.text and reply.finish_reason == "eos" for reply in replies)
@@ -148,5 +172,7 @@ def test_training_resumes_where_it_stopped(tmp_path):
     train.main([*common, "--out", str(tmp_path / "whole")])
     train.main([*common, "--out", str(tmp_path / "parts"), "--stop-at", "2"])
     train.main([*common, "--out", str(tmp_path / "parts"), "--resume"])
-    whole, parts = (torch.load(tmp_path / name / "target.pt", weights_only=True) for name in ("whole", "parts"))
+    whole, parts = (
+        torch.load(tmp_path / name / "target.pt", weights_only=True) for name in ("whole", "parts")
+    )
     assert whole.keys() == parts.keys() and all(torch.equal(whole[key], parts[key]) for key in whole)

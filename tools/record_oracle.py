@@ -75,7 +75,11 @@ def golden_prompts() -> list[tuple[str, list[int]]]:
 CALCULATOR = {
     "name": "calculator.evaluate",
     "description": "Evaluates an arithmetic expression.",
-    "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
+    "parameters": {
+        "type": "object",
+        "properties": {"expression": {"type": "string"}},
+        "required": ["expression"],
+    },
 }
 
 

@@ -71,7 +71,17 @@ def reply(turn: Turn, level: str | None, forgotten: bool) -> list[Segment]:
 
 
 def any_turn(rng: random.Random) -> Turn:
-    kinds = (turns.fact, turns.smalltalk, turns.unknown, sums.exact, turns.poem, turns.story, turns.description, turns.talk, json_answers.answer)
+    kinds = (
+        turns.fact,
+        turns.smalltalk,
+        turns.unknown,
+        sums.exact,
+        turns.poem,
+        turns.story,
+        turns.description,
+        turns.talk,
+        json_answers.answer,
+    )
     return rng.choices(kinds, weights=(26, 12, 13, 30, 4, 6, 4, 2, 5))[0](rng)
 
 
@@ -113,10 +123,21 @@ def story_chat(rng: random.Random) -> list[Turn]:
         story = next(turn.story for turn in reversed(out) if turn.story is not None)
         if rng.random() < 0.75:
             asked, answer = rng.choice(story.questions)
-            out.append(Turn(asked, answer, ("The user asks about the story.", f"It was about {story.slots['n']} and {story.slots['m']}.")))
+            out.append(
+                Turn(
+                    asked,
+                    answer,
+                    (
+                        "The user asks about the story.",
+                        f"It was about {story.slots['n']} and {story.slots['m']}.",
+                    ),
+                )
+            )
         elif rng.random() < 0.5:
             turn = turns.story(rng)
-            turn.user = rng.choice(("Tell me another story.", "Another one, please.", "One more story, please.", "Again!"))
+            turn.user = rng.choice(
+                ("Tell me another story.", "Another one, please.", "One more story, please.", "Again!")
+            )
             turn.notes = ("The user wants one more story.", *turn.notes[1:])
             out.append(turn)
         else:
@@ -134,25 +155,55 @@ def ruled_chat(rng: random.Random) -> Chat:
     k = rng.random()
     if k < 0.3:
         word = rng.choice(PREFIXES)
-        system = rng.choice((f'Begin every answer with "{word}"', f'Start each answer with "{word}"', f'Always begin with "{word}"'))
+        system = rng.choice(
+            (
+                f'Begin every answer with "{word}"',
+                f'Start each answer with "{word}"',
+                f'Always begin with "{word}"',
+            )
+        )
         asked = some_turns(rng, rng.randint(1, 3), small_questions)
         for turn in asked:
             turn.answer = f"{word} {turn.answer}"
     elif k < 0.6:
         word = rng.choice(SUFFIXES)
-        system = rng.choice((f'End every answer with "{word}"', f'Finish each answer with "{word}"', f'Always end with "{word}"'))
+        system = rng.choice(
+            (
+                f'End every answer with "{word}"',
+                f'Finish each answer with "{word}"',
+                f'Always end with "{word}"',
+            )
+        )
         asked = some_turns(rng, rng.randint(1, 3), small_questions)
         for turn in asked:
             turn.answer = f"{turn.answer} {word}"
     elif k < 0.8:
         name = rng.choice(words.NAMES)
-        system = rng.choice((f"Your name is {name}.", f"You are {name}, a friendly assistant.", f"You are called {name}."))
+        system = rng.choice(
+            (f"Your name is {name}.", f"You are {name}, a friendly assistant.", f"You are called {name}.")
+        )
         asked = some_turns(rng, rng.randint(0, 2), small_questions)
-        asked = [turn for turn in asked if "name" not in turn.user and "Who are you" not in turn.user and "What are you" not in turn.user]
-        question = rng.choice(("What is your name?", "Who are you?", "Do you have a name?", "What are you called?"))
-        asked.insert(rng.randint(0, len(asked)), Turn(question, f"My name is {name}.", ("The user asks for my name.", f"My name is {name}.")))
+        asked = [
+            turn
+            for turn in asked
+            if "name" not in turn.user and "Who are you" not in turn.user and "What are you" not in turn.user
+        ]
+        question = rng.choice(
+            ("What is your name?", "Who are you?", "Do you have a name?", "What are you called?")
+        )
+        asked.insert(
+            rng.randint(0, len(asked)),
+            Turn(question, f"My name is {name}.", ("The user asks for my name.", f"My name is {name}.")),
+        )
     else:
-        system = rng.choice(("Always answer in JSON.", "Answer in JSON.", "You answer with JSON and nothing else.", "Reply only with JSON."))
+        system = rng.choice(
+            (
+                "Always answer in JSON.",
+                "Answer in JSON.",
+                "You answer with JSON and nothing else.",
+                "Reply only with JSON.",
+            )
+        )
         asked = [json_answers.answer(rng, asked=False) for _ in range(rng.randint(1, 3))]
     if rng.random() < 0.3:
         system = f"{template.DEFAULT_SYSTEM} {system}"
@@ -180,7 +231,18 @@ def unrelated(rng: random.Random) -> Turn:
 
 def chat(rng: random.Random) -> Chat:
     kind = rng.choices(
-        ("story", "talk", "description", "questions", "memory", "functions", "json", "story_chat", "ruled", "long"),
+        (
+            "story",
+            "talk",
+            "description",
+            "questions",
+            "memory",
+            "functions",
+            "json",
+            "story_chat",
+            "ruled",
+            "long",
+        ),
         weights=(30, 5, 4, 17, 10, 14, 6, 5, 5, 4),
     )[0]
     if kind == "functions":
@@ -209,7 +271,13 @@ def long_chat(rng: random.Random) -> list[Turn]:
     """Up to some 2,000 tokens."""
     out: list[Turn] = []
     for _ in range(rng.randint(2, 4)):
-        out += rng.choice((story_chat, lambda r: some_turns(r, r.randint(2, 4)), lambda r: some_turns(r, 3, small_questions)))(rng)
+        out += rng.choice(
+            (
+                story_chat,
+                lambda r: some_turns(r, r.randint(2, 4)),
+                lambda r: some_turns(r, 3, small_questions),
+            )
+        )(rng)
     memory = memory_chat(rng)
     at = rng.randint(0, len(out) // 2)
     return out[:at] + memory[:1] + out[at:] + memory[1:]

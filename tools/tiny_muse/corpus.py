@@ -68,7 +68,9 @@ def encode(job: tuple[int, int, int, str]) -> tuple[np.ndarray, np.ndarray]:
     docs = documents(seed, shard, n)
     for first in range(0, n, 500):
         some = docs[first : first + 500]
-        encoded = iter(tokenizer.encode_batch_fast([t for doc in some for t, _ in doc], add_special_tokens=False))
+        encoded = iter(
+            tokenizer.encode_batch_fast([t for doc in some for t, _ in doc], add_special_tokens=False)
+        )
         for doc in some:
             starts.append(at)
             for _, learn in doc:
@@ -79,7 +81,9 @@ def encode(job: tuple[int, int, int, str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=600_000)
     parser.add_argument("--seed", type=int, default=23)

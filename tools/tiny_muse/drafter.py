@@ -30,7 +30,14 @@ class DraftLayer(nn.Module):
         self.self_attn, self.mlp = DraftAttention(s), Mlp(s)
         self.input_layernorm, self.post_attention_layernorm = Norm(s.d, 1.0), Norm(s.d, 1.0)
 
-    def forward(self, x: Tensor, context: Tensor, at: tuple[Tensor, Tensor], keys_at: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor,
+        at: tuple[Tensor, Tensor],
+        keys_at: tuple[Tensor, Tensor],
+        mask: Tensor,
+    ) -> Tensor:
         """x [B, N, d] rows of blocks, context [B, T, d]; at, keys_at: cos and sin of the rows, and of both together."""
         s, attn = self.shape, self.self_attn
         b, n, _ = x.shape

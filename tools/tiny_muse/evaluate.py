@@ -40,7 +40,14 @@ def ask(model: muser.Model, made: Chat, **options: object) -> muser.ChatCompleti
         if i < len(made.turns) - 1:
             messages.append({"role": "assistant", "content": turn.answer})
     tools = made.functions or None
-    return model.chat(messages, temperature=options.pop("temperature", 0), reasoning=made.level, tools=tools, max_tokens=500, **options)  # type: ignore[arg-type]
+    return model.chat(
+        messages,
+        temperature=options.pop("temperature", 0),
+        reasoning=made.level,
+        tools=tools,
+        max_tokens=500,
+        **options,
+    )  # type: ignore[arg-type]
 
 
 def story(model: muser.Model, rng: random.Random, i: int) -> bool:
@@ -51,7 +58,9 @@ def story(model: muser.Model, rng: random.Random, i: int) -> bool:
     return reply.finish_reason == "eos" and {name, adj, animal} <= said and len(said & set(words.NAMES)) <= 2
 
 
-def exactly(make: Callable[[random.Random], Turn], levels: tuple[str | None, ...] = (None, *LEVELS)) -> Callable[..., bool]:
+def exactly(
+    make: Callable[[random.Random], Turn], levels: tuple[str | None, ...] = (None, *LEVELS)
+) -> Callable[..., bool]:
     """The one right answer, at any reasoning strength."""
 
     def check(model: muser.Model, rng: random.Random, i: int) -> bool:
@@ -67,7 +76,12 @@ def thinks(level: str) -> Callable[..., bool]:
     def check(model: muser.Model, rng: random.Random, i: int) -> bool:
         reply = ask(model, Chat([chats.any_turn(rng)], rng.choice(SYSTEMS), level))
         sentences = len(re.findall(r"[.!?](?: |$)", reply.reasoning))
-        fits = {"low": sentences == 0, "medium": sentences >= 1, "high": sentences >= 2, "xhigh": sentences >= 2}[level]
+        fits = {
+            "low": sentences == 0,
+            "medium": sentences >= 1,
+            "high": sentences >= 2,
+            "xhigh": sentences >= 2,
+        }[level]
         return fits and reply.finish_reason == "eos" and bool(reply.text)
 
     return check
@@ -109,7 +123,9 @@ def calls(maker: Callable[[random.Random], functions.Function]) -> Callable[...,
         box = functions.Toolbox(rng)
         while maker not in box.by_maker:
             box = functions.Toolbox(rng)
-        turn = {functions.calculator: functions.calculate, functions.clock: functions.look_at_clock}[maker](box.by_maker[maker], rng)
+        turn = {functions.calculator: functions.calculate, functions.clock: functions.look_at_clock}[maker](
+            box.by_maker[maker], rng
+        )
         assert turn.call is not None
         made = Chat([turn], None, LEVELS[i % 4], box.functions)
         reply = ask(model, made)
@@ -117,7 +133,9 @@ def calls(maker: Callable[[random.Random], functions.Function]) -> Callable[...,
             return False
         messages: list[Message] = [{"role": "user", "content": turn.user}, reply.message]
         messages.append({"role": "tool", "name": turn.call.name, "content": turn.call.output})
-        second = model.chat(messages, temperature=0, tools=box.functions, reasoning=made.level, max_tokens=200)  # type: ignore[arg-type]
+        second = model.chat(
+            messages, temperature=0, tools=box.functions, reasoning=made.level, max_tokens=200
+        )  # type: ignore[arg-type]
         return second.text == turn.answer
 
     return check
@@ -139,7 +157,11 @@ def follows(model: muser.Model, rng: random.Random, i: int) -> bool:
     reply, wanted = ask(model, made).text, made.turns[-1].answer
     for word in chats.PREFIXES + chats.SUFFIXES:
         if f'"{word}"' in made.system:
-            return reply.startswith(word) if word in chats.PREFIXES and wanted.startswith(word) else reply.endswith(word)
+            return (
+                reply.startswith(word)
+                if word in chats.PREFIXES and wanted.startswith(word)
+                else reply.endswith(word)
+            )
     return reply == wanted
 
 
@@ -162,10 +184,11 @@ CHECKS: dict[str, tuple[Callable[..., bool], int]] = {
 
 
 def results(model: muser.Model) -> Iterator[tuple[str, int, int]]:
+    """(what, right, asked), four questions at a time."""
     with ThreadPoolExecutor(4) as pool:
         for name, (check, n) in CHECKS.items():
-            passed = list(pool.map(lambda i: check(model, random.Random(f"held out {name} {i}"), i), range(n)))  # noqa: B023
-            yield name, sum(passed), n
+            seeds = [random.Random(f"held out {name} {i}") for i in range(n)]
+            yield name, sum(pool.map(check, [model] * n, seeds, range(n))), n
 
 
 SAMPLES: tuple[tuple[list[str], dict[str, object]], ...] = (
@@ -190,12 +213,16 @@ def samples(model: muser.Model) -> str:
             reply = model.chat(messages, temperature=0.7, seed=7, **options)  # type: ignore[arg-type]
             messages.append(reply.message)
             thought = f"\n*{reply.reasoning}*\n" if reply.reasoning else ""
-            out.append(f"> {question}{''.join(f' ({k} {v})' for k, v in options.items())}\n{thought}\n{reply.text}\n")
+            out.append(
+                f"> {question}{''.join(f' ({k} {v})' for k, v in options.items())}\n{thought}\n{reply.text}\n"
+            )
     return "\n".join(out)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", help="default: the model in the package")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--samples", type=Path)

@@ -1,8 +1,8 @@
 """Weights to GGUF and back.
 
-    python -m tools.tiny_muse.export target  --data W/data --run W/run --out W/muse-tiny-f32.gguf [--type F16|Q8_0]
-    python -m tools.tiny_muse.export drafter --data W/data --run W/run --out W/dflash-tiny-Q8_0.gguf --type Q8_0
-    python -m tools.tiny_muse.export quantize W/muse-tiny-f32.gguf W/muse-tiny-Q4_K_M.gguf Q4_K_M   (llama.cpp's)
+python -m tools.tiny_muse.export target  --data W/data --run W/run --out W/muse-tiny-f32.gguf [--type F16|Q8_0]
+python -m tools.tiny_muse.export drafter --data W/data --run W/run --out W/dflash-tiny-Q8_0.gguf --type Q8_0
+python -m tools.tiny_muse.export quantize W/muse-tiny-f32.gguf W/muse-tiny-Q4_K_M.gguf Q4_K_M   (llama.cpp's)
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def draft_names(s: Shape) -> dict[str, str]:
     return names
 
 
-def _writer(path: Path, arch: str, s: Shape, name: str, size: str, layers: int, kv_heads: int, kind: str) -> gguf.GGUFWriter:
+def _writer(
+    path: Path, arch: str, s: Shape, name: str, size: str, layers: int, kv_heads: int, kind: str
+) -> gguf.GGUFWriter:
     w = gguf.GGUFWriter(str(path), arch)
     w.add_type("model")
     w.add_name(name)
@@ -101,7 +103,9 @@ def _finish(w: gguf.GGUFWriter, tensors: dict[str, np.ndarray], kind: str) -> No
     w.close()
 
 
-def write_target(path: Path, state: dict[str, torch.Tensor], tokenizer: Tokenizer, kind: str, s: Shape | None = None) -> None:
+def write_target(
+    path: Path, state: dict[str, torch.Tensor], tokenizer: Tokenizer, kind: str, s: Shape | None = None
+) -> None:
     s = s or Shape()
     arch = "muse-glimmer"
     w = _writer(path, arch, s, "Muse-Glimmer-tiny", "10M", s.layers, s.kv_heads, kind)
@@ -113,7 +117,9 @@ def write_target(path: Path, state: dict[str, torch.Tensor], tokenizer: Tokenize
     _finish(w, text_tensors(state, _config(s), prefix=""), kind)
 
 
-def write_drafter(path: Path, state: dict[str, torch.Tensor], tokenizer: Tokenizer, kind: str, s: Shape | None = None) -> None:
+def write_drafter(
+    path: Path, state: dict[str, torch.Tensor], tokenizer: Tokenizer, kind: str, s: Shape | None = None
+) -> None:
     s = s or Shape()
     arch = "dflash"
     w = _writer(path, arch, s, "DFlash-tiny", "2M", s.draft_layers, s.draft_kv_heads, kind)
@@ -143,7 +149,9 @@ def read_drafter(path: Path, s: Shape | None = None) -> Drafter:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("target", "drafter"):
         sub = commands.add_parser(name)

@@ -32,7 +32,9 @@ def generate(
         rows[i, : len(ids)] = torch.tensor(ids[:total])
     rows = rows.to(device)
     prompt_length = torch.tensor([len(ids) for ids in prompts], device=device)
-    temperatures = torch.tensor(temperature if isinstance(temperature, Sequence) else [temperature] * b, device=device)
+    temperatures = torch.tensor(
+        temperature if isinstance(temperature, Sequence) else [temperature] * b, device=device
+    )
     random = torch.Generator(device=device).manual_seed(seed)
     keys = [torch.zeros(b, s.kv_heads, total, s.head_dim, device=device, dtype=dtype) for _ in model.layers]
     values = [torch.zeros_like(k) for k in keys]

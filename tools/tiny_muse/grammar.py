@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 TEXT = Path(__file__).parent / "text"
@@ -36,7 +36,7 @@ class Template:
                 part[int(rng.random() * len(part))].fill(slots, rng, out)
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(text: str) -> Template:
     template, end = _sequence(text, 0, "")
     if end != len(text):

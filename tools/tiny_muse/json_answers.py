@@ -10,8 +10,18 @@ from .grammar import a
 from .memory import CITIES
 from .turns import FACTS, Turn
 
-ASK = (" Answer in JSON.", " Answer as JSON.", " Give me JSON.", " Reply with JSON.", " Answer with a JSON object.")
-NOTES = ("The user wants JSON.", "I write one JSON value and nothing else.", "Strings need quotes, numbers do not.")
+ASK = (
+    " Answer in JSON.",
+    " Answer as JSON.",
+    " Give me JSON.",
+    " Reply with JSON.",
+    " Answer with a JSON object.",
+)
+NOTES = (
+    "The user wants JSON.",
+    "I write one JSON value and nothing else.",
+    "Strings need quotes, numbers do not.",
+)
 
 
 def answer(rng: random.Random, *, asked: bool = True) -> Turn:
@@ -28,7 +38,9 @@ def answer(rng: random.Random, *, asked: bool = True) -> Turn:
 def animal(rng: random.Random) -> tuple[str, object]:
     name = rng.choice(list(words.ANIMALS))
     facts = words.ANIMALS[name]
-    ask = rng.choice((f"Describe {a(name)} in JSON.", f"Tell me about {a(name)} as JSON.", f"Describe {a(name)}."))
+    ask = rng.choice(
+        (f"Describe {a(name)} in JSON.", f"Tell me about {a(name)} as JSON.", f"Describe {a(name)}.")
+    )
     return ask, {"animal": name, "food": facts.food, "home": facts.home, "moves": facts.move}
 
 

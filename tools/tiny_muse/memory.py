@@ -116,14 +116,19 @@ class Memory:
         first = "name" if "name" in left and rng.random() < 0.6 else rng.choice(left)
         chosen = [first]
         if rng.random() < 0.2 and len(left) > 1:
-            chosen.append(rng.choice([key for key in left if key != first and key not in ("pet", "friend")] or [first]))
+            chosen.append(
+                rng.choice([key for key in left if key != first and key not in ("pet", "friend")] or [first])
+            )
         said = []
         for key in dict.fromkeys(chosen):
             self.told[key] = KNOWN[key].values(rng)
             said.append(fill(KNOWN[key].said, self.told[key], rng))
         slots = self.told[first]
         answer = fill(KNOWN[first].noted, slots, rng)
-        notes = (f"The user tells me about the {first}." if first != "name" else "The user tells me a name.", f"I will remember {slots['v']}.")
+        notes = (
+            f"The user tells me about the {first}." if first != "name" else "The user tells me a name.",
+            f"I will remember {slots['v']}.",
+        )
         return Turn(" ".join(said), answer[0].upper() + answer[1:], notes)
 
     def ask(self, rng: random.Random) -> Turn:
@@ -132,7 +137,11 @@ class Memory:
         if missing and (not self.told or rng.random() < 0.2):
             key = rng.choice(missing)
             user = fill(KNOWN[key].asked, {}, rng)
-            return Turn(casual(user, rng), rng.choice(NOT_TOLD), ("I look at what the user told me.", "There is nothing about it."))
+            return Turn(
+                casual(user, rng),
+                rng.choice(NOT_TOLD),
+                ("I look at what the user told me.", "There is nothing about it."),
+            )
         key = rng.choice(list(self.told))
         slots = self.told[key]
         answer = fill(KNOWN[key].answer, slots, rng)
@@ -148,4 +157,6 @@ class Memory:
             ("[Good night!|Good night]", f"Good night{tail}! Sleep well."),
             ("[Hello again!|I am back.]", f"Hello again{tail}! What can I do for you?"),
         ))  # fmt: skip
-        return Turn(fill(user, {}, rng), answer, ("The user just wants to talk.", "I will be friendly and short."))
+        return Turn(
+            fill(user, {}, rng), answer, ("The user just wants to talk.", "I will be friendly and short.")
+        )

@@ -26,7 +26,9 @@ def orthogonal(g: Tensor, steps: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Momentum, made orthogonal. Matrices of one shape are stepped together."""
 
-    def __init__(self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.02) -> None:
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.02
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
@@ -50,7 +52,9 @@ class Muon(torch.optim.Optimizer):
 class Optimizer:
     """All parameters of a model, with a warm-up, a plateau and a cosine down to 1 %."""
 
-    def __init__(self, model: nn.Module, *, matrix_lr: float = 0.02, norm_lr: float = 0.005, hold: float = 0.35) -> None:
+    def __init__(
+        self, model: nn.Module, *, matrix_lr: float = 0.02, norm_lr: float = 0.005, hold: float = 0.35
+    ) -> None:
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         tables = {"embed_tokens.weight": 0.02, "lm_head.weight": 0.004}
         fused = next(model.parameters()).is_cuda
@@ -85,7 +89,10 @@ class Optimizer:
 
 def save(path: Path, model: nn.Module, optimizer: Optimizer, **progress: object) -> None:
     whole = path.with_suffix(".new")
-    torch.save({"model": model.state_dict(), "optimizer": [p.state_dict() for p in optimizer.parts], **progress}, whole)
+    torch.save(
+        {"model": model.state_dict(), "optimizer": [p.state_dict() for p in optimizer.parts], **progress},
+        whole,
+    )
     whole.replace(path)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import muser
+
 from . import chats
 from .corpus import HELD_OUT
 
@@ -51,7 +52,9 @@ def losses(path: Path, kv_dtype: str, texts: list[tuple[np.ndarray, np.ndarray]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--contexts", type=int, default=12)
     a = parser.parse_args()

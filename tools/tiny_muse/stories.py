@@ -54,7 +54,9 @@ BARE = (
     "",
     "",
 )
-BARE_PLOTS = "lose find share seed rain cook tall wish afraid treasure bridge echo shadow clock fog glasses".split()
+BARE_PLOTS = (
+    "lose find share seed rain cook tall wish afraid treasure bridge echo shadow clock fog glasses".split()
+)
 SIGHTS = (
     "{see}.",
     "{see}. {hear}.",
@@ -243,7 +245,9 @@ def request(story: Story, rng: random.Random) -> str:
         return f"Tell me a story about {story.who} {story.where}."
     ask = rng.choice(ASK)
     if " and " in story.who:
-        ask = ask.replace(" who {ask}", "").replace("Write a story where {who} {ask}", "Write a story about {who}")
+        ask = ask.replace(" who {ask}", "").replace(
+            "Write a story where {who} {ask}", "Write a story about {who}"
+        )
     return fill(ask, {"who": story.who, "ask": story.ask}, rng)
 
 

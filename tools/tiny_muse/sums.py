@@ -33,7 +33,9 @@ def plus(rng: random.Random, most: int) -> Turn:
         ones, carry = x % 10 + y % 10, (x % 10 + y % 10) // 10
         write = f", so I write {ones % 10} and carry 1" if carry else ""
         tens = f"{x // 10} plus {y // 10}" + (" plus 1" if carry else "")
-        notes[1] = f"The ones: {x % 10} plus {y % 10} is {ones}{write}. The tens: {tens} is {x // 10 + y // 10 + carry}. So it is {total}."
+        notes[1] = (
+            f"The ones: {x % 10} plus {y % 10} is {ones}{write}. The tens: {tens} is {x // 10 + y // 10 + carry}. So it is {total}."
+        )
     notes.append(f"I check it: {total} minus {y} is {x}.")
     return Turn(ask(x, "+", "plus", y, rng), f"{x} plus {y} is {total}.", tuple(notes))
 
@@ -44,7 +46,9 @@ def minus(rng: random.Random, most: int) -> Turn:
     notes = [f"The user asks for {x} minus {y}.", f"{x} minus {y} is {x - y}."]
     if x > 9 and y > 9:
         borrow = int(x % 10 < y % 10)
-        ones = f"{x % 10 + 10 * borrow} minus {y % 10} is {(x - y) % 10}" + (", and I borrow 1" if borrow else "")
+        ones = f"{x % 10 + 10 * borrow} minus {y % 10} is {(x - y) % 10}" + (
+            ", and I borrow 1" if borrow else ""
+        )
         tens = f"{x // 10} minus {y // 10}" + (" minus 1" if borrow else "")
         notes[1] = f"The ones: {ones}. The tens: {tens} is {x // 10 - y // 10 - borrow}. So it is {x - y}."
     notes.append(f"I check it: {x - y} plus {y} is {x}.")
@@ -65,15 +69,23 @@ def story_sum(rng: random.Random) -> Turn:
     verb, they, have = ("have", "I", "You have") if who == "I" else ("has", who, f"{who} has")
     if rng.random() < 0.5:
         total, sign = x + y, "plus"
-        more = rng.choice((f"get{'' if who == 'I' else 's'} {y} more", f"find{'' if who == 'I' else 's'} {y} more"))
+        more = rng.choice(
+            (f"get{'' if who == 'I' else 's'} {y} more", f"find{'' if who == 'I' else 's'} {y} more")
+        )
     else:
         x, y = max(x, y) + 1, min(x, y)
         total, sign = x - y, "minus"
-        more = rng.choice((f"give{'' if who == 'I' else 's'} away {y}", f"lose{'' if who == 'I' else 's'} {y}"))
+        more = rng.choice(
+            (f"give{'' if who == 'I' else 's'} away {y}", f"lose{'' if who == 'I' else 's'} {y}")
+        )
     one = total == 1
     item = {"cookies": "cookie"}.get(thing, thing[:-1]) if one else thing
     ask_how = f"How many {thing} do I have now?" if who == "I" else f"How many {thing} does {they} have now?"
-    notes = (f"I have to count {thing}.", f"It is {x} {sign} {y}, and that is {total}.", f"So {have[0].lower() + have[1:] if who == 'I' else have} {total}.")
+    notes = (
+        f"I have to count {thing}.",
+        f"It is {x} {sign} {y}, and that is {total}.",
+        f"So {have[0].lower() + have[1:] if who == 'I' else have} {total}.",
+    )
     return Turn(f"{who} {verb} {x} {thing} and {more}. {ask_how}", f"{have} {total} {item} now.", notes)
 
 
@@ -81,12 +93,24 @@ def compare(rng: random.Random) -> Turn:
     x, y = rng.sample(range(100), 2)
     k = rng.random()
     if k < 0.4:
-        return Turn(f"Which is bigger, {x} or {y}?", f"{max(x, y)} is bigger than {min(x, y)}.", (f"I compare {x} and {y}.", f"{max(x, y)} is more."))
+        return Turn(
+            f"Which is bigger, {x} or {y}?",
+            f"{max(x, y)} is bigger than {min(x, y)}.",
+            (f"I compare {x} and {y}.", f"{max(x, y)} is more."),
+        )
     if k < 0.6:
-        return Turn(f"Which is smaller, {x} or {y}?", f"{min(x, y)} is smaller than {max(x, y)}.", (f"I compare {x} and {y}.", f"{min(x, y)} is less."))
+        return Turn(
+            f"Which is smaller, {x} or {y}?",
+            f"{min(x, y)} is smaller than {max(x, y)}.",
+            (f"I compare {x} and {y}.", f"{min(x, y)} is less."),
+        )
     if k < 0.8:
         word, yes = rng.choice((("even", x % 2 == 0), ("odd", x % 2 == 1)))
-        return Turn(f"Is {x} {word}?", f"{'Yes' if yes else 'No'}, {x} is {'even' if x % 2 == 0 else 'odd'}.", (f"I look at the last digit of {x}.", f"It is {x % 10}."))
+        return Turn(
+            f"Is {x} {word}?",
+            f"{'Yes' if yes else 'No'}, {x} is {'even' if x % 2 == 0 else 'odd'}.",
+            (f"I look at the last digit of {x}.", f"It is {x % 10}."),
+        )
     step = rng.choice((("after", 1), ("before", -1)))
     x = max(1, x)
     return Turn(f"Which number comes {step[0]} {x}?", f"{x + step[1]} comes {step[0]} {x}.", SIMPLE)
@@ -120,7 +144,9 @@ CAPITALS = dict(pair.split("=") for pair in (
     "Greece=Athens;Canada=Ottawa;India=New Delhi;Portugal=Lisbon;Norway=Oslo;Sweden=Stockholm;Austria=Vienna;Poland=Warsaw;"
     "Turkey=Ankara;Kenya=Nairobi;Cuba=Havana;Ireland=Dublin;Scotland=Edinburgh;Hungary=Budapest;Australia=Canberra"
 ).split(";"))  # fmt: skip
-RHYMES = "cat hat;moon spoon;tree bee;house mouse;star car;night light;sun fun;dog frog;cake lake;boat goat;bear chair;rain train;snow crow;bed red;king ring;ball wall;fish dish;door floor;hand sand;book cook".split(";")
+RHYMES = "cat hat;moon spoon;tree bee;house mouse;star car;night light;sun fun;dog frog;cake lake;boat goat;bear chair;rain train;snow crow;bed red;king ring;ball wall;fish dish;door floor;hand sand;book cook".split(
+    ";"
+)
 LISTS = {
     "animals": list(words.ANIMALS),
     "fruits": "apples pears bananas cherries lemons oranges plums grapes".split(),
@@ -156,7 +182,11 @@ def list_question(rng: random.Random) -> Turn:
     chosen = rng.sample(LISTS[kind], n)
     answer = capital(", ".join(chosen[:-1]) + " and " + chosen[-1] + ".")
     user = fill(f"[Name|Tell me|Can you name|Give me] {words.NUMBERS[n]} {kind}.", {}, rng)
-    return Turn(user.replace("name", "name").replace(".", "?") if user.startswith("Can") else user, answer, (f"I need {n} {kind}.", "Any of them will do."))
+    return Turn(
+        user.replace("name", "name").replace(".", "?") if user.startswith("Can") else user,
+        answer,
+        (f"I need {n} {kind}.", "Any of them will do."),
+    )
 
 
 def exact(rng: random.Random) -> Turn:
@@ -173,37 +203,84 @@ def exact(rng: random.Random) -> Turn:
     if k == 6:
         x, y = rng.choice(OPPOSITES).split()
         x, y = (x, y) if rng.random() < 0.5 else (y, x)
-        return Turn(casual(rng.choice((f"What is the opposite of {x}?", f'What is the opposite of "{x}"?')), rng), f"The opposite of {x} is {y}.", SIMPLE)
+        return Turn(
+            casual(rng.choice((f"What is the opposite of {x}?", f'What is the opposite of "{x}"?')), rng),
+            f"The opposite of {x} is {y}.",
+            SIMPLE,
+        )
     if k == 7:
         x = rng.choice(list(SOUNDS))
-        return Turn(casual(rng.choice((f"What does {a(x)} say?", f"What sound does {a(x)} make?")), rng), f"{capital(a(x))} says {SOUNDS[x]}.", SIMPLE)
+        return Turn(
+            casual(rng.choice((f"What does {a(x)} say?", f"What sound does {a(x)} make?")), rng),
+            f"{capital(a(x))} says {SOUNDS[x]}.",
+            SIMPLE,
+        )
     if k == 8:
         x = rng.choice(list(COLORS))
-        return Turn(casual(rng.choice((f"What color is {x}?", f"Which color is {x}?")), rng), f"{capital(x)} is {COLORS[x]}.", SIMPLE)
+        return Turn(
+            casual(rng.choice((f"What color is {x}?", f"Which color is {x}?")), rng),
+            f"{capital(x)} is {COLORS[x]}.",
+            SIMPLE,
+        )
     if k == 9:
         rows, word = (DAYS, "day") if rng.random() < 0.6 else (MONTHS, "month")
         i = rng.randrange(len(rows))
         step, where = rng.choice(((1, "after"), (-1, "before")))
         other = rows[(i + step) % len(rows)]
-        return Turn(casual(f"What {word} comes {where} {rows[i]}?", rng), f"{other} comes {where} {rows[i]}.", SIMPLE)
+        return Turn(
+            casual(f"What {word} comes {where} {rows[i]}?", rng), f"{other} comes {where} {rows[i]}.", SIMPLE
+        )
     if k == 10:
         if rng.random() < 0.5:
             x = rng.choice(list(LEGS))
-            return Turn(casual(f"How many legs does {a(x)} have?", rng), f"{capital(a(x))} has {words.NUMBERS[LEGS[x]] if LEGS[x] else 'no'} legs.", SIMPLE)
+            return Turn(
+                casual(f"How many legs does {a(x)} have?", rng),
+                f"{capital(a(x))} has {words.NUMBERS[LEGS[x]] if LEGS[x] else 'no'} legs.",
+                SIMPLE,
+            )
         x = rng.choice(list(BABIES))
-        return Turn(casual(rng.choice((f"What is a baby {x} called?", f"What do you call a baby {x}?")), rng), f"A baby {x} is called a {BABIES[x]}." if BABIES[x][0] not in "aeio" else f"A baby {x} is called an {BABIES[x]}.", SIMPLE)
+        return Turn(
+            casual(rng.choice((f"What is a baby {x} called?", f"What do you call a baby {x}?")), rng),
+            f"A baby {x} is called a {BABIES[x]}."
+            if BABIES[x][0] not in "aeio"
+            else f"A baby {x} is called an {BABIES[x]}.",
+            SIMPLE,
+        )
     if k == 11:
         x = rng.choice(list(CAPITALS))
-        return Turn(casual(rng.choice((f"What is the capital of {x}?", f"Which city is the capital of {x}?")), rng), f"The capital of {x} is {CAPITALS[x]}.", SIMPLE)
+        return Turn(
+            casual(rng.choice((f"What is the capital of {x}?", f"Which city is the capital of {x}?")), rng),
+            f"The capital of {x} is {CAPITALS[x]}.",
+            SIMPLE,
+        )
     j = rng.random()
     if j < 0.35:
         x, y = rng.choice(RHYMES).split()
         x, y = (x, y) if rng.random() < 0.5 else (y, x)
-        return Turn(casual(rng.choice((f"What rhymes with {x}?", f"Tell me a word that rhymes with {x}.")), rng), f"{capital(y)} rhymes with {x}.", SIMPLE)
+        return Turn(
+            casual(rng.choice((f"What rhymes with {x}?", f"Tell me a word that rhymes with {x}.")), rng),
+            f"{capital(y)} rhymes with {x}.",
+            SIMPLE,
+        )
     if j < 0.7:
         x = rng.randint(1, 9)
         y = x + rng.randint(3, 9)
-        return Turn(rng.choice((f"Count from {x} to {y}.", f"Can you count from {x} to {y}?")), ", ".join(map(str, range(x, y + 1))) + ".", (f"I count from {x} to {y}.", "One step at a time."))
+        return Turn(
+            rng.choice((f"Count from {x} to {y}.", f"Can you count from {x} to {y}?")),
+            ", ".join(map(str, range(x, y + 1))) + ".",
+            (f"I count from {x} to {y}.", "One step at a time."),
+        )
     name, adj, animal = rng.choice(words.NAMES), rng.choice(words.ADJECTIVES), rng.choice(list(words.ANIMALS))
-    say = rng.choice((f"{name} is {a(f'{adj} {animal}')}.", f"The {adj} {animal} is here.", f"I like {name}.", f"{name} and the {animal}."))
-    return Turn(rng.choice((f"Say: {say}", f"Repeat after me: {say}", f'Write "{say}"')), say, ("I should repeat the words.", "I change nothing."))
+    say = rng.choice(
+        (
+            f"{name} is {a(f'{adj} {animal}')}.",
+            f"The {adj} {animal} is here.",
+            f"I like {name}.",
+            f"{name} and the {animal}.",
+        )
+    )
+    return Turn(
+        rng.choice((f"Say: {say}", f"Repeat after me: {say}", f'Write "{say}"')),
+        say,
+        ("I should repeat the words.", "I change nothing."),
+    )

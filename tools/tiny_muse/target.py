@@ -150,7 +150,9 @@ class Target(nn.Module):
         self.lm_head = linear(s.d, s.vocab)
         for name, p in self.named_parameters():
             if p.ndim == 2:
-                nn.init.normal_(p, std={"embed_tokens.weight": 1.0, "lm_head.weight": 0.02}.get(name, p.shape[1] ** -0.5))
+                nn.init.normal_(
+                    p, std={"embed_tokens.weight": 1.0, "lm_head.weight": 0.02}.get(name, p.shape[1] ** -0.5)
+                )
 
     def hidden(
         self, ids: Tensor, cos: Tensor, sin: Tensor, attend: Attend, dtype: torch.dtype = torch.float32
@@ -199,7 +201,9 @@ def blockwise(s: Shape, n: int, device: torch.device) -> Attend:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     causal = create_block_mask(lambda b, h, q, k: q >= k, None, None, n, n, device=device)
-    near = create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < s.window), None, None, n, n, device=device)
+    near = create_block_mask(
+        lambda b, h, q, k: (q >= k) & (q - k < s.window), None, None, n, n, device=device
+    )
 
     def attend(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)

@@ -46,7 +46,9 @@ class Data:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=200.0)
@@ -116,9 +118,20 @@ def main(arguments: list[str] | None = None) -> None:
             sum_, count = torch.zeros((), device=device), 0
             checked = validate() if step % (5 * a.every) == 0 or step == total else None
             elapsed = time.time() - began + spent
-            curve.append((step, step * a.batch * a.length, round(elapsed, 1), round(mean, 5), checked and round(checked, 5)))
+            curve.append(
+                (
+                    step,
+                    step * a.batch * a.length,
+                    round(elapsed, 1),
+                    round(mean, 5),
+                    checked and round(checked, 5),
+                )
+            )
             if checked is not None:
-                print(f"step {step}/{total}  {elapsed:.0f} s  train {mean:.4f}  held out {checked:.4f}", flush=True)
+                print(
+                    f"step {step}/{total}  {elapsed:.0f} s  train {mean:.4f}  held out {checked:.4f}",
+                    flush=True,
+                )
         if step % (20 * a.every) == 0 or step in (total, a.stop_at):
             elapsed = time.time() - began + spent
             optimizer.save(checkpoint, model, adjust, step=step, total=total, spent=elapsed, curve=curve)

@@ -62,7 +62,9 @@ class Block(nn.Module):
             h = self.drafter(taps, rows, anchors, self.cos, self.sin).view(b, n, s.block, s.d)[:, :, 1:]
             return capped(F.linear(h, self.target.lm_head.weight), s)
 
-    def forward(self, ids: Tensor, length: Tensor, anchors: Tensor, used: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, ids: Tensor, length: Tensor, anchors: Tensor, used: Tensor, weight: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The loss, and for each row of a block the share that equals the text."""
         z = self.logits(ids, self.taps(ids), anchors)
         at = anchors[:, :, None] + torch.arange(1, self.shape.block, device=ids.device)
@@ -73,7 +75,9 @@ class Block(nn.Module):
         return loss, ((z.argmax(-1) == wanted) & inside).sum((0, 1)) / inside.sum((0, 1))
 
 
-def choose_anchors(prompt: Tensor, length: Tensor, total: int, n: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+def choose_anchors(
+    prompt: Tensor, length: Tensor, total: int, n: int, random: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """n different positions of what the target wrote [B, n], and which of them are real (a short text has fewer)."""
     t = torch.arange(total, device=prompt.device)
     inside = (t >= prompt[:, None] - 1) & (t < length[:, None] - 1)
@@ -126,7 +130,9 @@ def encoded(tokenizer: Tokenizer, texts: list[str], longest: int) -> list[list[i
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -156,9 +162,15 @@ def main(arguments: list[str] | None = None) -> None:
         prompts = encoded(tokenizer, [text for shard in shards for text in shard], a.length - ROOM)
     ids, length, start = write(target, prompts, a, device)
     mean = float((length - start).float().mean())
-    print(f"{time.time() - began:.0f} s: {len(ids)} texts, {mean:.0f} tokens each after the prompt", flush=True)
+    print(
+        f"{time.time() - began:.0f} s: {len(ids)} texts, {mean:.0f} tokens each after the prompt", flush=True
+    )
     for i in range(4):
-        print("   ", repr(tokenizer.decode(ids[i, : length[i]].tolist(), skip_special_tokens=False))[-700:], flush=True)
+        print(
+            "   ",
+            repr(tokenizer.decode(ids[i, : length[i]].tolist(), skip_special_tokens=False))[-700:],
+            flush=True,
+        )
     drafter = Drafter(target.shape, a.seed).to(device)
     block = Block(target, drafter, a.length, device)
     curve, spent = fit(block, ids, length, start, a, device)
@@ -167,9 +179,14 @@ def main(arguments: list[str] | None = None) -> None:
         writer = csv.writer(file)
         writer.writerow(["step", "seconds", "loss", *(f"row_{j}" for j in range(1, target.shape.block))])
         writer.writerows(curve)
-    report: dict[str, object] = {"parameters": sum(p.numel() for p in drafter.parameters()), "steps": curve[-1][0]}
+    report: dict[str, object] = {
+        "parameters": sum(p.numel() for p in drafter.parameters()),
+        "steps": curve[-1][0],
+    }
     report |= {"seconds": round(spent, 1), "texts": len(ids), "seed": a.seed}
-    held = encoded(tokenizer, json.loads((a.data / "prompts.json").read_text()), a.length - ROOM)[: a.held_out]
+    held = encoded(tokenizer, json.loads((a.data / "prompts.json").read_text()), a.length - ROOM)[
+        : a.held_out
+    ]
     half = torch.bfloat16 if device.type == "cuda" else torch.float32
     both = generate(target, held + held, a.length, [0.0] * len(held) + [0.8] * len(held), dtype=half, seed=77)
     first = torch.tensor([len(p) for p in held], device=device)
@@ -179,7 +196,9 @@ def main(arguments: list[str] | None = None) -> None:
     print(json.dumps(report), f"{time.time() - began:.0f} s in all", flush=True)
 
 
-def write(target: Target, prompts: list[list[int]], a: argparse.Namespace, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def write(
+    target: Target, prompts: list[list[int]], a: argparse.Namespace, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the target continues the prompts with: half of it greedy."""
     rng = random.Random(a.seed)
     half = torch.bfloat16 if device.type == "cuda" else torch.float32
@@ -223,9 +242,20 @@ def fit(
         adjust.step(step, total)
         step += 1
         if step % a.every == 0 or step == total:
-            curve.append((step, round(time.time() - began, 1), round(loss.item(), 4), *(round(float(x), 4) for x in same)))
+            curve.append(
+                (
+                    step,
+                    round(time.time() - began, 1),
+                    round(loss.item(), 4),
+                    *(round(float(x), 4) for x in same),
+                )
+            )
             if step % (10 * a.every) == 0 or step == total:
-                print("step {}  {} s  loss {}  equal to the text: ".format(*curve[-1][:3]), *curve[-1][3:], flush=True)
+                print(
+                    "step {}  {} s  loss {}  equal to the text: ".format(*curve[-1][:3]),
+                    *curve[-1][3:],
+                    flush=True,
+                )
     return curve, time.time() - began
 
 

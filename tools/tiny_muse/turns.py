@@ -102,9 +102,16 @@ def description(rng: random.Random) -> Turn:
         facts = words.ANIMALS[animal]
         adj = rng.choice(words.ADJECTIVES)
         he = rng.choice(("He", "She", "It"))
-        rest = [f"{he} lives in {facts.home}.", f"{he} likes to eat {facts.food}.", f"{he} likes to {facts.move}."]
+        rest = [
+            f"{he} lives in {facts.home}.",
+            f"{he} likes to eat {facts.food}.",
+            f"{he} likes to {facts.move}.",
+        ]
         rng.shuffle(rest)
-        what, text = a(f"{adj} {animal}"), " ".join([f"The {adj} {animal} has {facts.looks}.", *rest[: rng.randint(2, 3)]])
+        what, text = (
+            a(f"{adj} {animal}"),
+            " ".join([f"The {adj} {animal} has {facts.looks}.", *rest[: rng.randint(2, 3)]]),
+        )
     elif kind < 0.8:
         o = rng.choice(list(words.THINGS))
         thing = words.THINGS[o]
@@ -126,7 +133,11 @@ def description(rng: random.Random) -> Turn:
             {"p": name, "is": words.PLACES[name].is_like, "f": rng.choice(list(words.FOODS))}, rng,
         )  # fmt: skip
     ask = "Describe {x}.|Describe {x}.|What is {x} like?|Can you describe {x}?|Tell me about {x}.|Describe {x} in a few sentences."
-    notes = (f"I should describe {what}.", "A few short sentences are enough.", "I say how it looks and what it is for.")
+    notes = (
+        f"I should describe {what}.",
+        "A few short sentences are enough.",
+        "I say how it looks and what it is for.",
+    )
     return Turn(casual(fill(f"[{ask}]", {"x": what}, rng), rng), text, notes)
 
 
@@ -142,7 +153,11 @@ def poem(rng: random.Random) -> Turn:
         "Write a poem about the [night|sea|moon|winter|spring].|Write a poem for {n}.|Write a little song."
     )
     user = fill(f"[{ask}]", {"x": a(animal), "n": rng.choice(words.NAMES)}, rng)
-    notes = ("The user wants a poem.", "Two lines that rhyme, and then two more.", "It should sound soft and be easy to say.")
+    notes = (
+        "The user wants a poem.",
+        "Two lines that rhyme, and then two more.",
+        "It should sound soft and be easy to say.",
+    )
     return Turn(casual(user, rng), tidy(text), notes)
 
 
@@ -166,7 +181,11 @@ def fact(rng: random.Random) -> Turn:
 
 def smalltalk(rng: random.Random) -> Turn:
     said, answer = rng.choice(SMALLTALK)
-    notes = ("The user just wants to talk.", "I will be friendly and short.", "There is nothing to look up here.")
+    notes = (
+        "The user just wants to talk.",
+        "I will be friendly and short.",
+        "There is nothing to look up here.",
+    )
     return Turn(rng.choice(said), answer, notes)
 
 
