@@ -286,7 +286,7 @@ def test_a_constraint_can_be_armed_in_the_middle(model) -> None:
     stream = model.stream("Once", seed=1, max_tokens=60, ignore_eos=True)
     generation = stream._generation
     text = "".join(chunk.text for _, chunk in zip(range(5), stream))
-    constraint = model._core.grammars.constraint(Grammar.json_schema({"type": "array", "items": {"type": "integer"}, "maxItems": 3}), ())
+    constraint = model._core.grammars.constraint(Grammar.json_schema({"type": "array", "items": {"type": "boolean"}, "maxItems": 3}), ())
     generation.guide.constraint = constraint
     armed = ""
     while not constraint.only_ends:
