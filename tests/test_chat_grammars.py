@@ -27,6 +27,7 @@ SCHEMA = {
 }
 TOOLS = [{"name": "farm.call", "parameters": SCHEMA}]
 FEW = [{"name": "farm.call", "parameters": {"properties": {"n": {"enum": ["one", "two"]}}, "additionalProperties": False}}]
+HOT = 4.0  # the model in the package is sure of itself: it would always call with a cow
 TAGS = "{{ messages[0].content }}<|start|>assistant{# <tool_call> <think> </think> #}"
 
 
@@ -50,7 +51,7 @@ def dictated(model, beginning, forbidden=(), **options):
         logits[never] = -1e9
 
     for seed in range(2):
-        yield model.chat(COW, logits_processors=[dictate], temperature=1.5, seed=seed, **{"max_tokens": 250, **options})
+        yield model.chat(COW, logits_processors=[dictate], temperature=HOT, seed=seed, **{"max_tokens": 250, **options})
 
 
 def test_a_call_of_muse_glimmer_is_what_the_schema_accepts(model):

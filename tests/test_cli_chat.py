@@ -32,7 +32,7 @@ def test_a_conversation_is_that_of_the_library(capsys, monkeypatch):
 
 def test_reasoning_stands_in_parentheses(capsys, monkeypatch):
     assert converse(monkeypatch, "What does a cow say?", "--reasoning", "high", "--thinking-budget", "4") == 0
-    assert capsys.readouterr().out == "(The user asks:)\nA cow says moo.\n"
+    assert capsys.readouterr().out == "(This is a simple)\nA cow says moo.\n"
 
 
 def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on(capsys, monkeypatch):
