@@ -24,6 +24,21 @@ class Oddity:
         return "x" * 100_000
 
 
+class Mute:
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+UNPRINTABLE = (Mute(), nested(100_000), 10**5000)  # Python prints no integer of so many digits
+
+
 BAD_LOGITS = {
     "None": None,
     "text": "abc",
@@ -95,6 +110,22 @@ def bad_calls(model, session):
         yield "device", lambda value=value: muser.Model.tiny(device=value)
         yield "kv_dtype", lambda value=value: muser.Model.tiny(kv_dtype=value)
     yield "context", lambda: muser.Model.tiny(context=1)
+    yield "prompt", lambda: model.generate("\ud800")
+    yield "texts[1]", lambda: model.embed(["a", "\ud800"])
+    yield "tokens", lambda: session.prefill("\ud800")
+    for value in UNPRINTABLE:
+        for name in ("top_k", "temperature", "stop", "stop_token_ids", "seed", "logit_bias"):
+            yield name, lambda name=name, value=value: model.generate("a", **{name: value})
+        yield "prompt", lambda value=value: model.generate([1, value])
+        yield "timeout", lambda value=value: model.generate("a", timeout=value)
+        yield "n", lambda value=value: model.generate_n("a", value)
+        yield "messages", lambda value=value: model.chat(value)
+        yield "messages", lambda value=value: model.chat([{"role": value, "content": "a"}])
+        yield "tools", lambda value=value: model.chat([{"role": "user", "content": "a"}], tools=[value])
+        yield "slots", lambda value=value: muser.Model.tiny(slots=value)
+    for value in UNPRINTABLE[:2]:
+        yield "messages", lambda value=value: model.chat([{"role": "user", "content": "a", "x": value}])
+    yield "messages", lambda: model.chat([{"role": "user", "content": "a", "x" * 10_000: {1: 2}}])
 
 
 def test_wrong_arguments_are_parameter_errors_of_a_line(model):

@@ -46,10 +46,16 @@ def logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
     if isinstance(value, (str, bytes)) or not isinstance(value, (Mapping, Iterable)):
         raise checks.refuse("logit_bias", rule, value)
     try:
-        biases: dict[Any, Any] = dict(value)
+        pairs = [(token, bias) for token, bias in (value.items() if isinstance(value, Mapping) else value)]
     except (TypeError, ValueError):
         raise checks.refuse("logit_bias", rule, value) from None
-    return tuple((checks.integer("logit_bias", token, 0, _MAX_ID), _bias(bias)) for token, bias in biases.items())
+    biases: dict[int, float] = {}
+    for token, bias in pairs:
+        checked = checks.integer("logit_bias", token, 0, _MAX_ID)
+        if checked in biases:
+            raise checks.refuse("logit_bias", "must be of tokens that are there once", checked)
+        biases[checked] = _bias(bias)
+    return tuple(biases.items())
 
 
 def _bias(value: object) -> float:

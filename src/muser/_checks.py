@@ -24,8 +24,12 @@ def refuse(parameter: str, rule: str, value: object, index: int | None = None) -
 
 
 def shown(value: object) -> str:
-    """A short repr: an error message must not carry a megabyte of prompt."""
-    text = repr(value)
+    """A short repr: an error message must not carry a megabyte of prompt. Only a type where there is none: nesting
+    without end, an integer of more digits than Python prints, a ``__repr__`` that raises."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:60]}... ({type(value).__name__})"
 
 

@@ -137,7 +137,10 @@ class Core:
         Raises ParameterError: another type, an id outside the vocabulary, or nothing at all.
         """
         if isinstance(prompt, str):
-            ids: Prompt = self.tokenizer.encode(prompt, add_bos=add_bos, parse_special=False)
+            try:
+                ids: Prompt = self.tokenizer.encode(prompt, add_bos=add_bos, parse_special=False)
+            except ParameterError as error:  # the tokenizer calls it "text", its caller something else
+                raise ParameterError(f"{parameter}: {error}", parameter=parameter, value=error.value, index=error.index) from None
         else:
             ids = prompt
         array = checks.token_array(parameter, ids, self.vocab, text=True)

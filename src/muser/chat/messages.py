@@ -37,8 +37,9 @@ def plain_messages(messages: object) -> list[dict[str, Any]]:
 def wrong(parameter: str, index: int | None, field: str, rule: str, value: object) -> ParameterError:
     """``parameter[index].field`` breaks a rule."""
     place = parameter if index is None else f"{parameter}[{index}]"
+    short = field if len(field) <= 80 else f"{field[:60]}..."  # keys are the caller's, and nest
     return ParameterError(
-        f"{place}.{field} {rule}, not {checks.shown(value)}",
+        f"{place}.{short} {rule}, not {checks.shown(value)}",
         parameter=parameter, index=index, field=field, value=value,
     )  # fmt: skip
 
