@@ -13,6 +13,7 @@ namespace nb = nanobind;
 
 void init_errors(nb::module_ &m);
 void init_gguf(nb::module_ &m);
+void init_quantize(nb::module_ &m);
 void init_sample(nb::module_ &m);
 void init_engine(nb::module_ &m);
 void init_exit(nb::module_ &m);
@@ -22,6 +23,7 @@ void init_turn(nb::module_ &m);
 
 // Into muser._muser.testing.
 void init_testing_dequant(nb::module_ &testing);
+void init_testing_quantize(nb::module_ &testing);
 void init_testing_forward(nb::module_ &testing);
 void init_testing_faults(nb::module_ &testing);
 

@@ -8,6 +8,7 @@ NB_MODULE(_muser, m) {
 
     init_errors(m);
     init_gguf(m);
+    init_quantize(m);
     init_sample(m);
     init_engine(m);
     init_exit(m);
@@ -17,6 +18,7 @@ NB_MODULE(_muser, m) {
 
     nb::module_ testing = m.def_submodule("testing", "Internals that tests compare with an oracle. No stable API.");
     init_testing_dequant(testing);
+    init_testing_quantize(testing);
     init_testing_forward(testing);
     init_testing_faults(testing);
 }

@@ -42,6 +42,7 @@ from muser.grammar import Grammar
 from muser.model import Model
 from muser.params import SamplingParams
 from muser.pool import SlotPool
+from muser.quantizing import Quantized, quantize
 from muser.results import Chunk, Completion, Health, Timings, TokenLogprob, Usage
 from muser.sampler import Sampler
 from muser.session import Permit, Session, decode_group
@@ -87,6 +88,7 @@ __all__ = [
     "OverloadedError",
     "ParameterError",
     "Permit",
+    "Quantized",
     "QueueStats",
     "ReasoningPart",
     "Sampler",
@@ -109,6 +111,7 @@ __all__ = [
     "__version__",
     "decode_group",
     "errors",
+    "quantize",
     "system_info",
 ]
 

@@ -1,0 +1,77 @@
+"""Writing a model with other weight types: :func:`quantize`. The work is csrc/quantize; docs/quantize.md tells about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from muser import _checks as checks
+from muser import _muser
+
+TYPES: tuple[str, ...] = tuple(_muser.quantize_mixes())
+"""What ``type`` of :func:`quantize` may be, in the order of their size."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What :func:`quantize` wrote."""
+
+    path: str
+    nbytes: int
+    """Size of the file."""
+    tensor_types: Mapping[str, str]
+    """Tensor name to type, in the order of the file."""
+
+
+def quantize(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    type: str = "Q4_K_M",
+    *,
+    tensor_types: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Quantized:
+    """Writes the GGUF model ``source`` to ``target`` with its matrices in other types.
+
+    Any model that muser can read is taken: split ones by their first part, quantized ones are dequantized first
+    (which loses twice: prefer F32, F16 or BF16). Metadata stays as it is, but for ``general.file_type`` and
+    ``general.quantization_version``. Memory is bounded whatever the size. ``target`` appears when it is whole, in place
+    of a file that was there; it must not be ``source``.
+
+    Args:
+        type: one of ``muser.quantizing.TYPES``: "Q4_K_M", "Q8_0", "F16", ... Which matrix gets which type under it, and
+            what stands in for a type that rows do not fit, is llama.cpp's rule.
+        tensor_types: pattern of tensor names (as in the shell) to tensor type, such as
+            ``{"output.weight": "Q8_0", "blk.*.ffn_down.weight": "Q5_K"}``. Of several that match the last one counts.
+        threads: None: the cores that this process may use.
+        progress: called now and then with the values done and in all; what it raises ends the work.
+
+    Raises:
+        ParameterError: ``target`` is ``source``, or there is no such type, or it does not fit a tensor's rows.
+        FileAccessError: a file cannot be read or written. Nothing is left of ``target`` then, nor after any other error.
+        ModelFormatError: ``source`` is damaged, or holds a weight that the type cannot hold, such as a NaN.
+    """
+    mix = checks.choice("type", type, TYPES)
+    if threads is not None:
+        threads = checks.integer("threads", threads, 1, 1024, none=True)
+    target = checks.path(target)
+    file = _muser.GgufFile(checks.path(source))
+    names = [name for name, *_ in file.tensors()]
+    types = _overridden(names, _muser.quantize_types(file, mix), tensor_types or {})
+    nbytes = _muser.quantize_file(file, target, mix, types, threads, progress)
+    return Quantized(target, nbytes, dict(zip(names, types, strict=True)))
+
+
+def _overridden(names: list[str], types: list[str], patterns: Mapping[str, str]) -> list[str]:
+    """Raises ParameterError for a pattern that no tensor matches: a typing mistake must not pass in silence."""
+    found = list(types)
+    for pattern, kind in patterns.items():
+        matching = [i for i, name in enumerate(names) if fnmatchcase(name, pattern)]
+        if not matching:
+            raise checks.refuse("tensor_types", "must hold patterns that match a tensor", pattern)
+        for i in matching:
+            found[i] = kind
+    return found

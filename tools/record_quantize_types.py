@@ -1,0 +1,57 @@
+"""Records which type llama-quantize gives every matrix of some models: tests/data/llama_cpp/quantize_types.json.
+
+    python -m tools.shape_model small-llama llama-256.gguf --mix F16 --set layers=20 d_model=256 d_ff=256 heads=8 ...
+    python -m tools.record_quantize_types smollm2=SMOLLM2.gguf gemma3-270m=GEMMA.gguf llama-256=llama-256.gguf ...
+
+Only names, shapes and the four keys that the rules read are kept, so that the test needs no model. Needs
+llama-cpp-python.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent)]
+from gguf import GGUFReader
+from llama_cpp_engine import quantize, versions
+
+ROOT = Path(__file__).parent.parent
+RECORD = ROOT / "tests" / "data" / "llama_cpp" / "quantize_types.json"
+MIXES = ("Q2_K Q3_K_S Q3_K_M Q3_K_L Q4_0 Q4_K_S Q4_K_M Q4_1 Q5_0 Q5_K_S Q5_K_M Q5_1 Q6_K Q8_0 F16 BF16").split()
+KEYS = ("block_count", "attention.head_count", "attention.head_count_kv")
+
+
+def matrices(path: Path) -> dict[str, tuple[list[int], str]]:
+    """Name -> (shape with the contiguous dimension first, type)."""
+    return {
+        t.name: ([int(n) for n in t.shape], t.tensor_type.name)
+        for t in GGUFReader(path).tensors
+        if len(t.shape) > 1
+    }
+
+
+def record(path: Path) -> dict:
+    fields = GGUFReader(path).fields
+    arch = fields["general.architecture"].contents()
+    found = {
+        "architecture": arch,
+        "keys": {key: int(fields[f"{arch}.{key}"].contents()) for key in KEYS},
+        "shapes": {name: shape for name, (shape, _) in matrices(path).items()},
+        "types": {},
+    }
+    for mix in MIXES:
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "out.gguf"
+            quantize(path, target, mix, requantize=True)
+            types = matrices(target)
+            found["types"][mix] = " ".join(types[name][1] for name in found["shapes"])
+        print(path.name, mix, file=sys.stderr, flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    models = {name: record(Path(path)) for name, path in (pair.split("=", 1) for pair in sys.argv[1:])}
+    RECORD.write_text(json.dumps({"versions": versions(), "models": models}) + "\n")
