@@ -25,12 +25,12 @@ from muser import _muser
 Floats = NDArray[np.float32]
 
 # ggml's number of each type, and the values in a block.
-TYPES = {"Q4_0": (2, 32), "Q4_1": (3, 32), "Q5_0": (6, 32), "Q5_1": (7, 32), "Q8_0": (8, 32), "IQ4_NL": (20, 32),
+TYPES = {"Q4_0": (2, 32), "Q4_1": (3, 32), "Q5_0": (6, 32), "Q5_1": (7, 32), "Q8_0": (8, 32),
          "Q2_K": (10, 256), "Q3_K": (11, 256), "Q4_K": (12, 256), "Q5_K": (13, 256), "Q6_K": (14, 256)}  # fmt: skip
 RECORDED = ("blk.0.attn_v.weight", "blk.0.ffn_down.weight", "blk.9.attn_output.weight", "blk.9.ffn_up.weight",
             "blk.15.ffn_down.weight", "token_embd.weight")  # fmt: skip
 RECORDED_VALUES = 32768  # of each tensor
-PIECE = 1 << 22  # values at a time
+PIECE = 1 << 21  # values of a tensor, at most: all of each but the embedding
 
 
 class Ggml:
@@ -54,7 +54,7 @@ def square_error(type_name: str, blocks: bytes, values: Floats) -> float:
 
 
 def matrices(path: Path) -> Iterator[tuple[str, Floats]]:
-    """Name and dequantized float32 [rows, columns] of each matrix, a large one cut after PIECE values."""
+    """Name and dequantized float32 [rows, columns] of each matrix, a large one cut after PIECE."""
     file = _muser.GgufFile(path)
     for name, kind, shape, _, _ in file.tensors():
         if len(shape) > 1:

@@ -20,7 +20,8 @@ from llama_cpp_engine import quantize, versions
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "tests" / "data" / "llama_cpp" / "quantize_types.json"
-MIXES = ("Q2_K Q3_K_S Q3_K_M Q3_K_L Q4_0 Q4_K_S Q4_K_M Q4_1 Q5_0 Q5_K_S Q5_K_M Q5_1 Q6_K Q8_0 F16 BF16").split()
+MIXES = ("Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_0", "Q4_K_S", "Q4_K_M", "Q4_1", "Q5_0", "Q5_K_S", "Q5_K_M", "Q5_1",
+         "Q6_K", "Q8_0", "F16", "BF16")  # fmt: skip
 KEYS = ("block_count", "attention.head_count", "attention.head_count_kv")
 
 

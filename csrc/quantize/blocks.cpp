@@ -10,7 +10,7 @@ namespace muser::quantize {
 
 using gguf::BlockType;
 
-bool can_make(BlockType type) { return type != BlockType::IQ4_XS; }
+bool can_make(BlockType type) { return type != BlockType::IQ4_NL && type != BlockType::IQ4_XS; }
 
 void quantize(BlockType type, const float *src, std::byte *dst, size_t n_values) {
     auto *p = reinterpret_cast<uint8_t *>(dst);
@@ -33,12 +33,12 @@ void quantize(BlockType type, const float *src, std::byte *dst, size_t n_values)
     case BlockType::Q5_0: return quantize_q5_0(src, p, n_blocks);
     case BlockType::Q5_1: return quantize_q5_1(src, p, n_blocks);
     case BlockType::Q8_0: return quantize_q8_0(src, p, n_blocks);
-    case BlockType::IQ4_NL: return quantize_iq4_nl(src, p, n_blocks);
     case BlockType::Q2_K: return quantize_q2_k(src, p, n_blocks);
     case BlockType::Q3_K: return quantize_q3_k(src, p, n_blocks);
     case BlockType::Q4_K: return quantize_q4_k(src, p, n_blocks);
     case BlockType::Q5_K: return quantize_q5_k(src, p, n_blocks);
     case BlockType::Q6_K: return quantize_q6_k(src, p, n_blocks);
+    case BlockType::IQ4_NL:
     case BlockType::IQ4_XS: break;
     }
     throw Error(ErrorCode::internal, "quantize: no quantizer for this block type");

@@ -93,7 +93,7 @@ void quantize_q8_0(const float *x, uint8_t *block, size_t n_blocks) {
             largest = std::max(largest, std::fabs(x[i]));
         const float d = largest / 127.0f;
         const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
-        put_half(block, bounded_half(d));
+        put_half(block, float_to_half(d));
         for (int i = 0; i < kValues; ++i) {
             const float scaled = x[i] * inverse;
             const float whole = std::floor(std::fabs(scaled));

@@ -31,7 +31,11 @@ inline uint16_t float_to_bfloat16(float value) {
     return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-// For a scale or a min: what lies beyond the halves becomes the largest of them.
-inline uint16_t bounded_half(float value) { return float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf)); }
+// For a scale or a min: what is too large becomes the largest half, and what would vanish the smallest one, so that
+// tiny weights keep their sign and size.
+inline uint16_t bounded_half(float value) {
+    const uint16_t bits = float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf));
+    return static_cast<uint16_t>((bits & 0x7fffu) == 0 && value != 0.0f ? bits | 1u : bits);
+}
 
 } // namespace muser::quantize

@@ -104,7 +104,7 @@ BlockType fitting(BlockType type, uint64_t cols) {
     if (!fits(type))
         switch (type) {
         case BlockType::Q2_K:
-        case BlockType::Q3_K: type = BlockType::IQ4_NL; break;
+        case BlockType::Q3_K: type = BlockType::Q4_0; break;
         case BlockType::Q4_K: type = BlockType::Q5_0; break;
         case BlockType::Q5_K: type = BlockType::Q5_1; break;
         case BlockType::Q6_K: type = BlockType::Q8_0; break;

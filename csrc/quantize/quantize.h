@@ -8,7 +8,7 @@
 
 namespace muser::quantize {
 
-// Whether blocks of this type can be made: all that csrc/gguf reads but IQ4_XS.
+// Whether blocks of this type can be made: all that csrc/gguf reads but IQ4_NL and IQ4_XS.
 bool can_make(gguf::BlockType type);
 
 // Fills dst with the blocks of n_values values, a multiple of the block's elements. The same values give the same

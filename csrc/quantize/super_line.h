@@ -93,26 +93,32 @@ template <int N> SuperLine<N> fit_super_line(const float *x, int top, int scale_
         largest_scale = std::max(largest_scale, lines[group].scale);
         largest_min = std::max(largest_min, -lines[group].min);
     }
-    SuperLine<N> block;
-    block.d = bounded_half(largest_scale / static_cast<float>(scale_top));
-    block.dmin = bounded_half(largest_min / static_cast<float>(scale_top));
-    for (int group = 0; group < kGroups; ++group) {
-        block.scale[group] = stored(lines[group].scale, gguf::half_to_float(block.d), scale_top);
-        block.min[group] = stored(-lines[group].min, gguf::half_to_float(block.dmin), scale_top);
-    }
     SuperLine<N> best;
     float best_error = HUGE_VALF;
-    for (int round = 0; round <= kRounds; ++round) {
-        float error = 0.0f;
-        for (int group = 0; group < kGroups; ++group)
-            error += choose_neighbour<N>(block, group, x + group * N, weight + group * N, top, scale_top);
-        fill_integers(block, x, top);
-        if (error < best_error) {
-            best = block;
-            best_error = error;
+    const auto refine = [&](uint16_t d, uint16_t dmin) {
+        SuperLine<N> block;
+        block.d = d;
+        block.dmin = dmin;
+        for (int group = 0; group < kGroups; ++group) {
+            block.scale[group] = stored(lines[group].scale, gguf::half_to_float(d), scale_top);
+            block.min[group] = stored(-lines[group].min, gguf::half_to_float(dmin), scale_top);
         }
-        solve_units(block, x, weight);
-    }
+        for (int round = 0; round <= kRounds && best_error > 0.0f; ++round) {
+            float error = 0.0f;
+            for (int group = 0; group < kGroups; ++group)
+                error += choose_neighbour<N>(block, group, x + group * N, weight + group * N, top, scale_top);
+            fill_integers(block, x, top);
+            if (error < best_error) {
+                best = block;
+                best_error = error;
+            }
+            solve_units(block, x, weight);
+        }
+    };
+    const float d = largest_scale / static_cast<float>(scale_top), dmin = largest_min / static_cast<float>(scale_top);
+    refine(bounded_half(d), bounded_half(dmin));
+    if (reaching_half(d) != bounded_half(d) || reaching_half(dmin) != bounded_half(dmin))
+        refine(reaching_half(d), reaching_half(dmin));
     return best;
 }
 

@@ -52,25 +52,31 @@ SuperScale fit_super_scale(const float *x, int half_range, int scale_half) {
         if (std::fabs(fitted[group]) > std::fabs(extreme))
             extreme = fitted[group];
     }
-    SuperScale block;
-    block.d = bounded_half(extreme / -scales);
-    const float d = gguf::half_to_float(block.d);
-    for (int group = 0; group < kGroups; ++group)
-        block.scale[group] =
-            static_cast<int8_t>(d != 0.0f ? clamped(nearest(fitted[group] / d), -scales, scales - 1.0f) : 0.0f);
     SuperScale best;
     float best_error = HUGE_VALF;
-    for (int round = 0; round <= kRounds; ++round) {
-        float error = 0.0f;
+    const auto refine = [&](uint16_t d) {
+        SuperScale block;
+        block.d = d;
+        const float unit = gguf::half_to_float(d);
         for (int group = 0; group < kGroups; ++group)
-            error += choose_neighbour(block, group, x + group * kGroup, weight + group * kGroup, half, scale_half);
-        fill_integers(block, x, half);
-        if (error < best_error) {
-            best = block;
-            best_error = error;
+            block.scale[group] =
+                static_cast<int8_t>(unit != 0.0f ? clamped(nearest(fitted[group] / unit), -scales, scales - 1.0f) : 0.0f);
+        for (int round = 0; round <= kRounds && best_error > 0.0f; ++round) {
+            float error = 0.0f;
+            for (int group = 0; group < kGroups; ++group)
+                error += choose_neighbour(block, group, x + group * kGroup, weight + group * kGroup, half, scale_half);
+            fill_integers(block, x, half);
+            if (error < best_error) {
+                best = block;
+                best_error = error;
+            }
+            solve_unit(block, x, weight);
         }
-        solve_unit(block, x, weight);
-    }
+    };
+    const float d = extreme / -scales;
+    refine(bounded_half(d));
+    if (reaching_half(d) != bounded_half(d))
+        refine(reaching_half(d));
     return best;
 }
 

@@ -44,7 +44,7 @@ def quantize(
     Args:
         type: one of ``muser.quantizing.TYPES``: "Q4_K_M", "Q8_0", "F16", ... Which matrix gets which type under it, and
             what stands in for a type that rows do not fit, is llama.cpp's rule.
-        tensor_types: pattern of tensor names (as in the shell) to tensor type, such as
+        tensor_types: pattern of names of matrices (as in the shell) to tensor type, such as
             ``{"output.weight": "Q8_0", "blk.*.ffn_down.weight": "Q5_K"}``. Of several that match the last one counts.
         threads: None: the cores that this process may use.
         progress: called now and then with the values done and in all; what it raises ends the work.
@@ -59,19 +59,23 @@ def quantize(
         threads = checks.integer("threads", threads, 1, 1024, none=True)
     target = checks.path(target)
     file = _muser.GgufFile(checks.path(source))
-    names = [name for name, *_ in file.tensors()]
-    types = _overridden(names, _muser.quantize_types(file, mix), tensor_types or {})
+    tensors = file.tensors()
+    matrices = {i: name for i, (name, _, shape, *_) in enumerate(tensors) if len(shape) > 1}
+    types = _overridden(matrices, _muser.quantize_types(file, mix), tensor_types or {})
     nbytes = _muser.quantize_file(file, target, mix, types, threads, progress)
-    return Quantized(target, nbytes, dict(zip(names, types, strict=True)))
+    return Quantized(target, nbytes, {name: kind for (name, *_), kind in zip(tensors, types, strict=True)})
 
 
-def _overridden(names: list[str], types: list[str], patterns: Mapping[str, str]) -> list[str]:
-    """Raises ParameterError for a pattern that no tensor matches: a typing mistake must not pass in silence."""
+def _overridden(matrices: Mapping[int, str], types: list[str], patterns: Mapping[str, str]) -> list[str]:
+    """``matrices``: place in ``types`` to name. Vectors keep their type: no engine takes quantized ones.
+
+    Raises ParameterError for a pattern that no matrix matches: a typing mistake must not pass in silence.
+    """
     found = list(types)
     for pattern, kind in patterns.items():
-        matching = [i for i, name in enumerate(names) if fnmatchcase(name, pattern)]
+        matching = [i for i, name in matrices.items() if fnmatchcase(name, pattern)]
         if not matching:
-            raise checks.refuse("tensor_types", "must hold patterns that match a tensor", pattern)
+            raise checks.refuse("tensor_types", "must hold patterns that match a matrix", pattern)
         for i in matching:
             found[i] = kind
     return found
