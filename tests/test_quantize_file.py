@@ -20,6 +20,7 @@ from muser.cli import main
 from muser.errors import FileAccessError, FileMissingError
 
 SHIPPED = Path(muser.__file__).parent / "data" / "muse-tiny-Q4_K_M.gguf"
+SMALL = Path(__file__).parent / "data" / "muse-256-q4_k_m.gguf"
 F16 = 1  # GGUF's tensor type
 
 
@@ -99,8 +100,8 @@ def test_whole_files_have_the_bits_of_the_gguf_package(toy: Path, tmp_path: Path
 
 def test_the_number_of_threads_changes_nothing_and_a_tensor_of_that_type_is_copied(tmp_path: Path) -> None:
     one, four, again = (tmp_path / name for name in ("1.gguf", "4.gguf", "again.gguf"))
-    muser.quantize(SHIPPED, one, "Q5_K_M", threads=1)
-    muser.quantize(SHIPPED, four, "Q5_K_M", threads=4)
+    muser.quantize(SMALL, one, "Q5_K_M", threads=1)
+    muser.quantize(SMALL, four, "Q5_K_M", threads=4)
     muser.quantize(four, again, "Q5_K_M")
     assert one.read_bytes() == four.read_bytes() == again.read_bytes()
 
@@ -179,7 +180,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(toy: Path, tmp_p
 
 def test_patterns_change_single_tensors(tmp_path: Path) -> None:
     target = tmp_path / "out.gguf"
-    types = muser.quantize(SHIPPED, target, "Q4_0", tensor_types={"blk.*.ffn_down.weight": "Q5_K", "blk.0.*": "F16"}).tensor_types
+    types = muser.quantize(SMALL, target, "Q4_0", tensor_types={"blk.*.ffn_down.weight": "Q5_K", "blk.0.*": "F16"}).tensor_types
     assert types["blk.1.ffn_down.weight"] == "Q5_K" and types["blk.0.ffn_down.weight"] == "F16"
     assert types["blk.0.attn_norm.weight"] == "F32" and types["blk.1.ffn_up.weight"] == "Q4_0"
 
@@ -208,9 +209,9 @@ print(peak() - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
 def test_memory_stays_bounded_whatever_the_size_of_a_tensor(tmp_path: Path) -> None:
-    """One tensor of 512 MB, a hole in the file: the process grows by the buffers, about 40 MB, not by the tensor."""
+    """One tensor of 256 MB, a hole in the file: the process grows by the buffers, about 40 MB, not by the tensor."""
     source, target = tmp_path / "in.gguf", tmp_path / "out.gguf"
-    rows = 1 << 15
+    rows = 1 << 14
     header = Raw().tensor("blk.0.ffn_up.weight", T_F32, [4096, rows], b"").bytes()
     source.write_bytes(header)
     os.truncate(source, len(header) + 4 * 4096 * rows)

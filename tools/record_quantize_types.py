@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent)]
-from gguf import GGUFReader
 from llama_cpp_engine import quantize, versions
+
+from muser._muser import GgufFile
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "tests" / "data" / "llama_cpp" / "quantize_types.json"
@@ -27,19 +28,16 @@ KEYS = ("block_count", "attention.head_count", "attention.head_count_kv")
 
 def matrices(path: Path) -> dict[str, tuple[list[int], str]]:
     """Name -> (shape with the contiguous dimension first, type)."""
-    return {
-        t.name: ([int(n) for n in t.shape], t.tensor_type.name)
-        for t in GGUFReader(path).tensors
-        if len(t.shape) > 1
-    }
+    tensors = GgufFile(path).tensors()
+    return {name: (list(shape), kind) for name, kind, shape, _, _ in tensors if len(shape) > 1}
 
 
 def record(path: Path) -> dict:
-    fields = GGUFReader(path).fields
-    arch = fields["general.architecture"].contents()
+    file = GgufFile(path)
+    arch = file.get("general.architecture")
     found = {
         "architecture": arch,
-        "keys": {key: int(fields[f"{arch}.{key}"].contents()) for key in KEYS},
+        "keys": {key: file.get(f"{arch}.{key}") for key in KEYS},
         "shapes": {name: shape for name, (shape, _) in matrices(path).items()},
         "types": {},
     }
