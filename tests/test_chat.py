@@ -199,6 +199,37 @@ def test_a_wrong_argument_is_named(model, options, parameter):
         model.chat(COW, temprature=1)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "message.content",
+        "'' + message.content",
+        "message.content ~ ''",
+        "message.content | trim",
+        "message.content | string",
+        "'%s' % message.content",
+        "'{}'.format(message.content)",
+        "messages[loop.index0].content if message.content is string else ''",
+    ],
+)
+def test_parts_and_missing_contents_are_text_to_a_template_that_knows_only_text(model, content):
+    source = "{% for message in messages %}[{{ CONTENT }}]{% endfor %}".replace("CONTENT", content)
+    parts = [{"type": "text", "text": "What"}, {"type": "text", "text": "now?"}]
+    call = {"function": {"name": "a", "arguments": "{}"}}
+    conversation = [
+        {"role": "user", "content": parts}, {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": [{"type": "text", "text": "5"}]},
+    ]  # fmt: skip
+    assert model.chat_prompt(conversation, chat_template=source).text == "[What\nnow?][][5]"
+
+
+def test_parts_are_parts_to_a_template_that_knows_them(model):
+    source = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}"
+    messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    assert model.chat_prompt(messages, chat_template=source).text == "<a><b>"
+    assert model.chat(messages, max_tokens=2).usage.prompt_tokens  # the model in the package knows text only
+
+
 def test_a_broken_template_stops_nobody_but_the_chat(model):
     tokenizer = model.tokenizer
     before, tokenizer.chat_templates = tokenizer.chat_templates, {"default": "{% for %}"}

@@ -66,6 +66,10 @@ def test_prompts_are_those_of_transformers_and_typed_control_tokens_are_text(fam
             with pytest.raises(TemplateError):
                 render(template, family, one)
             continue
+        if "[{'type'" in expected:  # transformers prints a content in parts as Python's notation of it
+            with pytest.raises(TemplateError, match="parts of a message"):
+                render(template, family, one)
+            continue
         rendered = render(template, family, one)
         assert rendered.text == expected
         right += 1

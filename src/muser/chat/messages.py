@@ -34,6 +34,28 @@ def plain_messages(messages: object) -> list[dict[str, Any]]:
     return [_message(index, message) for index, message in enumerate(messages)]
 
 
+class Parts(list[Any]):
+    """The content of a message in parts. A template that prints them as they are would show the model Python's
+    notation: it fails, and gets their text (:func:`with_text`)."""
+
+    def __repr__(self) -> str:
+        raise TypeError("parts of a message are no text")
+
+
+def part_texts(messages: list[dict[str, Any]]) -> list[str]:
+    """The texts of contents that are in parts."""
+    return [part["text"] for message in messages if isinstance(message.get("content"), Parts) for part in message["content"]]
+
+
+def with_text(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same messages, each with a text as its content: parts become its lines, and no content the empty one."""
+    return [{**message, "content": _joined(message.get("content", ""))} for message in messages]
+
+
+def _joined(content: Any) -> str:
+    return "\n".join(part["text"] for part in content) if isinstance(content, Parts) else content
+
+
 def wrong(parameter: str, index: int | None, field: str, rule: str, value: object) -> ParameterError:
     """``parameter[index].field`` breaks a rule."""
     place = parameter if index is None else f"{parameter}[{index}]"
@@ -101,6 +123,8 @@ def _message(index: int, message: object) -> dict[str, Any]:
         given["tool_calls"] = [_call(bad, f"tool_calls[{place}]", call) for place, call in enumerate(calls)]
     if "content" in given:
         _check_content(bad, given["content"])
+        if not isinstance(given["content"], str):
+            given["content"] = Parts(given["content"])
     elif not calls:
         raise bad("content", "is missing", None)
     for field in (*_REASONING, "name", "tool_call_id"):

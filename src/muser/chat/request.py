@@ -12,7 +12,7 @@ from .._core import Core
 from ..errors import ParameterError, TemplateError
 from ..params import SamplingParams
 from .generation import ChatGeneration
-from .messages import plain, plain_messages
+from .messages import part_texts, plain, plain_messages, with_text
 from .protocol import make_reader
 from .reader import Calls
 from .tools import Tools
@@ -139,8 +139,21 @@ class ChatRequest:
             for name, token in (("bos", tokenizer.bos_id), ("eos", tokenizer.eos_id), ("pad", tokenizer.pad_id))
             if token is not None
         }
-        rendered = template.render(variables, special)
+        rendered = self._render(template, variables, special)
         return rendered, tokenizer.encode_parts(rendered.parts), source
+
+    def _render(self, template: ChatTemplate, variables: dict[str, Any], special: dict[str, int]) -> Rendered:
+        """Templates that know texts only fail at parts and at a call without content, or leave them out."""
+        simple = with_text(self._messages)
+        if simple == self._messages:
+            return template.render(variables, special)
+        try:
+            rendered = template.render(variables, special)
+            if all(text in rendered.text for text in part_texts(self._messages)):
+                return rendered
+        except TemplateError:
+            pass
+        return template.render({**variables, "messages": simple}, special)
 
     def _source(self, templates: Mapping[str, str]) -> str:
         given = self._template
