@@ -134,11 +134,14 @@ template <BlockType type> void tile_product(const ProductCall &call) {
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
             for (int first = 0; first < blocks; first += Amx::panel_blocks) {
                 const int count = smaller(blocks - first, Amx::panel_blocks);
-                unpack_panel<Amx, type>(call.tile(tile), first, count, call.tile(call.last), panel);
+                unpack_panel<Amx, type>(call.tile(tile), first, count, panel);
+                NextPanel next = next_panel<Amx, type>(call, tile, first, batch / kTileRows + 1);
                 const auto from = static_cast<size_t>(first);
-                for (int r = 0; r < full_rows; r += kTileRows)
+                for (int r = 0; r < full_rows; r += kTileRows) {
+                    next.fetch_share();
                     panel_tile<a, true>(panel, count, rows + r * call.layout.bytes, kTileRows, call.layout, from,
                                         acc + r * lanes);
+                }
                 if (full_rows < batch)
                     panel_tile<a, false>(panel, count, rows + full_rows * call.layout.bytes, batch - full_rows,
                                          call.layout, from, acc + full_rows * lanes);

@@ -94,10 +94,12 @@ __attribute__((noinline)) void panel_pairs(const PanelBlock<I8mm, a> *panel, int
 
 template <Arithmetic a>
 void panel_all_pairs(const PanelBlock<I8mm, a> *panel, int count, const std::byte *rows, int n,
-                     const RowLayout &layout, size_t first_block, Squares *acc) {
+                     const RowLayout &layout, size_t first_block, NextPanel next, Squares *acc) {
     const auto step = [&]<int R>() {
-        for (; n >= R; n -= R, rows += R * layout.bytes, acc += R / 2)
+        for (; n >= R; n -= R, rows += R * layout.bytes, acc += R / 2) {
+            next.fetch_share();
             panel_pairs<a, R>(panel, count, rows, layout, first_block, acc);
+        }
     };
     step.template operator()<I8mm::panel_rows>();
     step.template operator()<4>();
@@ -130,8 +132,9 @@ template <BlockType type> void pair_product(const ProductCall &call) {
             __builtin_memset(acc, 0, sizeof acc[0] * static_cast<size_t>((batch + 1) / 2));
             for (int first = 0; first < blocks; first += I8mm::panel_blocks) {
                 const int count = blocks - first < I8mm::panel_blocks ? blocks - first : I8mm::panel_blocks;
-                unpack_panel<I8mm, type>(call.tile(tile), first, count, call.tile(call.last), panel);
-                panel_all_pairs<a>(panel, count, rows, batch, call.layout, first, acc);
+                unpack_panel<I8mm, type>(call.tile(tile), first, count, panel);
+                const NextPanel next = next_panel<I8mm, type>(call, tile, first, batch / I8mm::panel_rows + 1);
+                panel_all_pairs<a>(panel, count, rows, batch, call.layout, first, next, acc);
             }
             for (int r = 0; r < batch; r += 2)
                 store_pair(call, tile, r0 + r, acc[r / 2]);

@@ -142,30 +142,55 @@ __attribute__((noinline)) void panel_rows(const PanelBlock<V, a> *panel, int cou
         add_block<V>(source, b, RowBlocks<R>{rows, layout.bytes, layout, first_block + b}, acc);
 }
 
+// The packed bytes of the panel to come, fetched while the rows pass over this one, a share with each of their steps:
+// a core waits when it asks for all of them at once.
+class NextPanel {
+  public:
+    MUSER_INLINE NextPanel(const std::byte *first, const std::byte *last, int steps)
+        : at_(first), last_(last), share_(64 * ((last - first) / (64 * steps) + 1)) {}
+    MUSER_INLINE void fetch_share() {
+        for (const std::byte *const stop = at_ + share_; at_ < stop && at_ < last_; at_ += 64)
+            __builtin_prefetch(at_, 0, 2);
+    }
+
+  private:
+    const std::byte *at_, *last_;
+    ptrdiff_t share_;
+};
+
+// What follows the panel of `tile` that starts at block `first`, as far as the call goes.
+template <class V, BlockType type>
+MUSER_INLINE NextPanel next_panel(const ProductCall &call, uint64_t tile, int first, int steps) {
+    using Source = PackedSource<V, type>;
+    constexpr int panel_bytes = V::panel_blocks / Source::unit_blocks * Source::unit_bytes;
+    const int next = first + V::panel_blocks;
+    const bool same_tile = static_cast<size_t>(next) < call.layout.blocks;
+    const std::byte *from = same_tile ? call.tile(tile) + static_cast<size_t>(next / V::panel_blocks) * panel_bytes
+                                      : call.tile(tile + 1);
+    const std::byte *end = call.tile(call.last);
+    return {from, end - from < panel_bytes ? end : from + panel_bytes, steps};
+}
+
 template <class V, Arithmetic a>
 void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows, int n,
-                    const RowLayout &layout, size_t first_block, float *acc) {
+                    const RowLayout &layout, size_t first_block, NextPanel next, float *acc) {
     const auto step = [&]<int R>() {
-        for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes)
+        for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes) {
+            next.fetch_share();
             panel_rows<V, a, R>(panel, count, rows, layout, first_block, acc);
+        }
     };
     step.template operator()<V::panel_rows>();
     step.template operator()<2>();
     step.template operator()<1>();
 }
 
-// Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks. What follows in memory is
-// the next panel: it is fetched while the rows pass over this one, unless it is at or past `end`.
+// Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks.
 template <class V, BlockType type>
-void unpack_panel(const std::byte *tile, int first, int count, const std::byte *end,
-                  PanelBlock<V, arithmetic_of(type)> *panel) {
+void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, arithmetic_of(type)> *panel) {
     using Source = PackedSource<V, type>;
-    constexpr int panel_bytes = V::panel_blocks / Source::unit_blocks * Source::unit_bytes;
     const std::byte *unit = tile + static_cast<size_t>(first / Source::unit_blocks) * Source::unit_bytes;
     for (int done = 0; done < count; unit += Source::unit_bytes) {
-        if (unit + panel_bytes < end)
-            for (int i = 0; i < Source::unit_bytes; i += 64)
-                __builtin_prefetch(unit + panel_bytes + i, 0, 2);
         Source source;
         source.open_unit(unit);
         for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done)
@@ -195,8 +220,9 @@ template <class V, BlockType type> void panel_product(const ProductCall &call) {
                 acc[i] = 0.0f;
             for (int first = 0; first < blocks; first += V::panel_blocks) {
                 const int count = blocks - first < V::panel_blocks ? blocks - first : V::panel_blocks;
-                unpack_panel<V, type>(call.tile(tile), first, count, call.tile(call.last), panel);
-                panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, acc);
+                unpack_panel<V, type>(call.tile(tile), first, count, panel);
+                const NextPanel next = next_panel<V, type>(call, tile, first, batch / V::panel_rows + 1);
+                panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, next, acc);
             }
             for (int r = 0; r < batch; ++r)
                 call.store<V>(tile, r0 + r, acc + r * V::lanes);
