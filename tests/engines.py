@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,20 +11,24 @@ import numpy as np
 from muser import _muser
 
 DATA = Path(__file__).parent / "data"
+DEVICE = os.environ.get("MUSER_TEST_DEVICE", "cpu")  # "metal" in tests/test_metal_device.py
 SHIPPED = Path(_muser.__file__).parent / "data" / "muse-tiny-Q4_K_M.gguf"
 
 
 def open_engine(
     path: str | Path,
     *,
-    device: str = "cpu",
+    device: str = DEVICE,
     slots: int = 1,
     context: int | None = None,
     kv_dtype: str = "f32",
     threads: int | None = 1,
     prefill_patience: int | None = 16,
     memory_limit: int | None = None,
+    pass_limit: float | None = None,
+    longest_prefill: float | None = 0.0,
 ) -> _muser.Engine:
+    """``longest_prefill`` 0: chunks as long as the device can take, however slow it is. None: what it asks for."""
     return _muser.Engine(
         str(path),
         device=device,
@@ -33,6 +38,8 @@ def open_engine(
         threads=threads,
         prefill_patience=prefill_patience,
         memory_limit=memory_limit,
+        pass_limit=pass_limit,
+        longest_prefill=longest_prefill,
     )
 
 

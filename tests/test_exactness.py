@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engines import decode, open_engine, prefill
+from engines import DEVICE, decode, open_engine, prefill
 from toy import ALL_TYPES, ARCHITECTURES, write_toy
 
 from muser.errors import ParameterError
@@ -23,7 +23,10 @@ VOCAB = 256  # ids below it are plain pieces in every toy vocabulary
 CHUNKS = (1, 7, 64, 512)
 THREADS = (1, 2, 3, 5)
 LEVELS = ("portable", "avx2", "avx512", "amx", "neon", "i8mm")
-CASES = [(arch, quant) for arch in ARCHITECTURES for quant in ALL_TYPES]
+ON_CPU = pytest.mark.skipif(DEVICE != "cpu", reason="threads and levels are the CPU device's")
+# The simulated Metal device is a thousand times slower. There every type runs in one family and every family in
+# float32; rings wrap in float32 alone: keys and values know nothing of the weights' type.
+CASES = [(a, q) for a in ARCHITECTURES for q in ALL_TYPES if DEVICE == "cpu" or a == "muse-glimmer" or q == "F32"]
 SMALL = {"muse-glimmer": {"layers": 2, "pattern": [True, False]}, "gemma3": {"layers": 2, "pattern": 2}}
 
 
@@ -44,6 +47,10 @@ def rng_of(arch: str, quant: str) -> np.random.Generator:
     return np.random.default_rng([ARCHITECTURES.index(arch), ALL_TYPES.index(quant)])
 
 
+def wraps(quant: str) -> bool:
+    return DEVICE == "cpu" or quant == "F32"
+
+
 def sequences(rng: np.random.Generator, lengths: list[int]) -> list[np.ndarray]:
     """Random tokens: `length` that are in the session already, and the row under test."""
     return [rng.integers(0, VOCAB, n + 1) for n in lengths]
@@ -61,7 +68,7 @@ def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> No
     ]
     solo = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
     company = open_engine(toy_path(arch, quant), slots=4, context=CONTEXT, kv_dtype="f16")
-    for lengths in (edges, wrapped):
+    for lengths in (edges, wrapped) if wraps(quant) else (edges,):
         rows = sequences(rng, [lengths[i] for i in rng.permutation(4)])
         expected = []
         for slot, row in enumerate(rows):
@@ -70,7 +77,8 @@ def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> No
             whole = prefill(solo, row).tobytes()
             solo.rewind(0, len(row) - 1)
             expected.append(decode(solo, row[-1]).tobytes())
-            assert expected[-1] == whole, f"decode and prefill differ at position {len(row) - 1}"
+            # On Metal, prefill has kernels of its own (docs/guarantees.md).
+            assert expected[-1] == whole or DEVICE == "metal", f"decode and prefill differ at position {len(row) - 1}"
             prefill(company, row[:-1], slot=slot)
         for width in (1, 2, 3, 4):
             for first in range(4):  # every slot comes to stand at every index
@@ -84,10 +92,10 @@ def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> No
 
 @pytest.mark.parametrize("arch, quant", CASES)
 def test_prefill_chunks(toy_path, arch: str, quant: str) -> None:
-    tokens = rng_of(arch, quant).integers(0, VOCAB, RING + 8)
+    tokens = rng_of(arch, quant).integers(0, VOCAB, RING + 8 if wraps(quant) else 72)
     engine = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
     seen = set()
-    for chunk in CHUNKS:
+    for chunk in CHUNKS if DEVICE == "cpu" or not wraps(quant) else (64, 512):
         engine.reset(0)
         prefill(engine, tokens, chunk=chunk)
         seen.add(decode(engine, 7).tobytes())
@@ -103,12 +111,14 @@ def run_through(path: Path, tokens: np.ndarray, threads: int) -> bytes:
     return b"".join(logits.tobytes() for logits in out + [engine.logits(slot) for slot in range(4)])
 
 
+@ON_CPU
 @pytest.mark.parametrize("arch, quant", CASES)
 def test_thread_counts(toy_path, arch: str, quant: str) -> None:
     tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)
     assert len({run_through(toy_path(arch, quant), tokens, threads) for threads in THREADS}) == 1
 
 
+@ON_CPU
 @pytest.mark.parametrize("arch, quant", CASES)
 def test_cpu_levels(toy_path, monkeypatch: pytest.MonkeyPatch, arch: str, quant: str) -> None:
     tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)

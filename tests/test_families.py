@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import toy_reference
 from accuracy import relative_rms
-from engines import open_engine, stepwise
+from engines import DEVICE, open_engine, stepwise
 from toy import ALL_TYPES, ARCHITECTURES, VARIANTS, write_toy
 from variants import read, write
 
@@ -32,7 +32,7 @@ def test_one_pass_and_token_by_token(name: str, tmp_path: Path) -> None:
     write_toy(path, arch, seed=5, **overrides)
     ids = np.random.default_rng(5).integers(0, 256, LENGTH).astype(np.int32)
     logits, residuals = toy_reference.forward(path, ids)
-    ours, our_residuals = _muser.testing.forward_taps(str(path), ids, kv_dtype="f32", threads=1)
+    ours, our_residuals = _muser.testing.forward_taps(str(path), ids, kv_dtype="f32", threads=1, device=DEVICE)
     for layer, (actual, expected) in enumerate(zip(our_residuals, residuals, strict=True)):
         assert np.abs(actual - expected).max() < TOLERANCE, f"residual before layer {layer}"
     assert np.abs(ours - logits).max() < TOLERANCE
@@ -50,7 +50,7 @@ def test_post_norms_of_tiny_branches(arch: str, tmp_path: Path) -> None:
             tensors[name] = (data * np.float32(1e-3), kind)
     write(tmp_path / "tiny.gguf", metadata, tensors)
     ids = np.random.default_rng(7).integers(0, 256, LENGTH).astype(np.int32)
-    logits, _ = _muser.testing.forward_taps(str(tmp_path / "tiny.gguf"), ids, kv_dtype="f32", threads=1)
+    logits, _ = _muser.testing.forward_taps(str(tmp_path / "tiny.gguf"), ids, kv_dtype="f32", threads=1, device=DEVICE)
     assert np.abs(logits - toy_reference.logits(tmp_path / "tiny.gguf", ids)).max() < TOLERANCE
 
 
@@ -60,6 +60,6 @@ def test_weight_types(arch: str, quant: str, tmp_path: Path) -> None:
     path = tmp_path / "toy.gguf"
     write_toy(path, arch, quant=quant, seed=6)
     ids = np.random.default_rng(6).integers(0, 256, LENGTH).astype(np.int32)
-    logits, _ = _muser.testing.forward_taps(str(path), ids, kv_dtype="f32", threads=1)
+    logits, _ = _muser.testing.forward_taps(str(path), ids, kv_dtype="f32", threads=1, device=DEVICE)
     error = relative_rms(logits, toy_reference.logits(path, ids))
     assert error < (1e-4 if quant in ("F32", "F16", "BF16") else QUANTIZED_ERROR)

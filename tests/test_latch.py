@@ -11,6 +11,7 @@ import pytest
 from muser import _muser
 from muser.errors import ClosedError, DeviceError, UnhealthyError
 
+from engines import DEVICE
 from toy import write_toy
 
 IDS = np.arange(40, dtype=np.int32)
@@ -25,7 +26,7 @@ def toy(tmp_path_factory):
 
 @pytest.mark.parametrize("after_running", [False, True])
 def test_a_failed_prefill_installs_nothing_and_latches(toy, after_running):
-    engine = _muser.testing.faulty_engine(toy, slots=2, commit=2, after_running=after_running)
+    engine = _muser.testing.faulty_engine(toy, device=DEVICE, slots=2, commit=2, after_running=after_running)
     engine.prefill(0, IDS, None)
     before = engine.tokens(0).tolist(), engine.position(0), engine.logits(0).tobytes()
     with pytest.raises(DeviceError, match="injected fault"):
@@ -47,7 +48,7 @@ def test_a_failed_prefill_installs_nothing_and_latches(toy, after_running):
 
 
 def test_a_failed_group_installs_no_row_and_everyone_gets_the_same_cause(toy):
-    engine = _muser.testing.faulty_engine(toy, slots=4, commit=5, all_later=True)
+    engine = _muser.testing.faulty_engine(toy, device=DEVICE, slots=4, commit=5, all_later=True)
     for slot in range(4):
         engine.prefill(slot, IDS[: 5 + slot], None)
     causes: list[str] = []
@@ -71,11 +72,11 @@ def test_a_failed_group_installs_no_row_and_everyone_gets_the_same_cause(toy):
 
 
 def test_loading_again_is_the_way_back(toy):
-    broken = _muser.testing.faulty_engine(toy, slots=1, commit=1)
+    broken = _muser.testing.faulty_engine(toy, device=DEVICE, slots=1, commit=1)
     with pytest.raises(DeviceError):
         broken.prefill(0, IDS, None)
     broken.close()
-    fresh = _muser.testing.faulty_engine(toy, slots=1, commit=0)
+    fresh = _muser.testing.faulty_engine(toy, device=DEVICE, slots=1, commit=0)
     fresh.prefill(0, IDS, None)
     assert fresh.unhealthy_cause() is None
     assert fresh.position(0) == len(IDS)

@@ -127,7 +127,10 @@ def test_argmax_is_the_first_of_the_largest(threads: int, mode: str) -> None:
         logits[2, 7] = np.nan
     logits[3, [299, 298]] = 50
     expected = [int(np.nan_to_num(row, nan=-np.inf, neginf=-np.inf).argmax()) for row in logits]
+    chosen = np.zeros(6, np.int32)
     rows = records("RowInfo", [(-1, 5, 2)] * 6)
-    run("argmax", "argmax", mode, [packed("ArgmaxArgs", cols=300, stride=300), logits, rows], (6,), threads)
+    run("argmax", "argmax", mode, [packed("ArgmaxArgs", cols=300, stride=300), logits, rows, chosen], (6,), threads)
     assert rows["token"].tolist() == expected
+    impossible = (1,) if mode == "fast-math" else (1, 2)
+    assert chosen.tolist() == [-1 if row in impossible else token for row, token in enumerate(expected)]
     assert rows["position"].tolist() == [5] * 6

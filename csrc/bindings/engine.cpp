@@ -10,9 +10,9 @@
 #include "bindings/bindings.h"
 #include "bindings/gguf_file.h"
 #include "bindings/mask.h"
+#include "bindings/open_device.h"
 #include "bindings/path.h"
 #include "bindings/unlocked.h"
-#include "device/cpu/cpu_device.h"
 #include "sample/logprobs.h"
 #include "sample/sampler.h"
 #include "session/engine.h"
@@ -27,17 +27,6 @@ namespace {
 using ByteArray = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using TokenArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-std::unique_ptr<Device> make_device(const std::string &name, std::optional<int> threads) {
-    if (threads && (*threads < 1 || *threads > 1024))
-        throw parameter_error("threads", "must be in 1..1024", *threads);
-    if (name == "cpu" || name == "auto")
-        return make_cpu_device(threads.value_or(0));
-    if (name == "metal")
-        throw Error(ErrorCode::unsupported_device, "device \"metal\" is not part of this version of muser");
-    throw Error(ErrorCode::parameter, "device must be \"auto\", \"cpu\" or \"metal\", not \"" + name + "\"",
-                {{"parameter", "device"}, {"value", name}});
-}
-
 KvType parse_kv(const std::string &name) {
     if (name == "f16")
         return KvType::f16;
@@ -47,10 +36,17 @@ KvType parse_kv(const std::string &name) {
                 {{"parameter", "kv_dtype"}, {"value", name}});
 }
 
+std::chrono::milliseconds milliseconds(const char *name, double seconds) {
+    if (!(seconds >= 0 && seconds <= 1e9))
+        throw parameter_error(name, "must be in 0..1e9 seconds", static_cast<int64_t>(seconds));
+    return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
 // file: a GgufFile, which the engine then shares, or a path.
 std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
-                             std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache, bool staging) {
+                             std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache, bool staging,
+                             std::optional<double> pass_limit, std::optional<double> longest_prefill) {
     const GgufFile *opened = nullptr;
     std::string path;
     if (!nb::try_cast(file, opened))
@@ -62,6 +58,10 @@ std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slo
     options.memory_limit = memory_limit.value_or(0);
     options.prefix_cache = prefix_cache;
     options.staging = staging;
+    if (pass_limit)
+        options.pass_limit = milliseconds("pass_limit", *pass_limit);
+    if (longest_prefill)
+        options.longest_prefill = milliseconds("longest_prefill", *longest_prefill);
     if (context) {
         if (*context < 1 || *context > INT32_MAX)
             throw parameter_error("context", "must be at least 1", *context);
@@ -69,7 +69,7 @@ std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slo
     }
     Unlocked unlocked;
     const auto model = opened ? opened->model : gguf::Model::open(path);
-    auto engine = std::make_unique<Engine>(model, make_device(device, threads), options);
+    auto engine = std::make_unique<Engine>(model, open_device(device, threads), options);
     for (const auto &part : model->files())
         part->release(part->bytes()); // the metadata was read; who keeps the file will hardly need it again
     return engine;
@@ -242,6 +242,18 @@ int32_t sample(Engine &engine, int slot, Sampler &sampler, std::optional<TokenMa
     return sample_row(engine, *retained(engine, slot), sampler, words);
 }
 
+std::vector<int32_t> greedy(Engine &engine, int slot, int32_t token, int n, const std::vector<int32_t> &stop, std::optional<double> timeout) {
+    Unlocked unlocked;
+    GreedyRun run = engine.greedy(slot, token, n, stop, make_wait(timeout));
+    if (run.empty()) { // throws
+        SamplerParams params;
+        params.temperature = 0;
+        Sampler sampler(params);
+        sample_row(engine, *retained(engine, slot), sampler);
+    }
+    return run;
+}
+
 void decode_group(Engine &engine, const std::vector<int> &slots, const std::vector<int32_t> &tokens, std::optional<double> timeout) {
     if (slots.size() != tokens.size())
         throw parameter_error("tokens", "must be as many as slots (" + std::to_string(slots.size()) + ")", static_cast<int64_t>(tokens.size()));
@@ -258,7 +270,8 @@ void init_engine(nb::module_ &m) {
     using namespace nb::literals;
     nb::class_<Engine>(m, "Engine")
         .def(nb::new_(&load), "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
-             "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none(), "staging"_a = false)
+             "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none(), "staging"_a = false,
+             "pass_limit"_a = nb::none(), "longest_prefill"_a = nb::none())
         .def_prop_ro("architecture", [](const Engine &e) { return e.hparams().architecture; })
         .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })
         .def_prop_ro("model_context", [](const Engine &e) { return e.hparams().context; })
@@ -289,6 +302,7 @@ void init_engine(nb::module_ &m) {
                  e.fork(from, to, make_wait(timeout));
              },
              "source"_a, "into"_a, "timeout"_a.none())
+        .def("greedy", &greedy, "slot"_a, "token"_a, "n"_a, "stop"_a, "timeout"_a.none())
         .def("decode_group", &decode_group, "slots"_a, "tokens"_a, "timeout"_a.none())
         .def("sample", &sample, "slot"_a, "sampler"_a, "mask"_a = nb::none())
         .def("step",

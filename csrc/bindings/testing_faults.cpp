@@ -1,9 +1,9 @@
-// muser._muser.testing.faulty_engine: a real engine on a CPU device whose chosen passes fail or hang.
+// muser._muser.testing.faulty_engine: a real engine on a device whose chosen passes fail or hang.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include "bindings/bindings.h"
-#include "device/cpu/cpu_device.h"
+#include "bindings/open_device.h"
 #include "device/fault/fault_device.h"
 #include "session/engine.h"
 
@@ -13,16 +13,16 @@ void init_testing_faults(nb::module_ &testing) {
     using namespace nb::literals;
     testing.def(
         "faulty_engine",
-        [](const std::string &path, int slots, uint64_t commit, bool all_later, bool after_running) {
+        [](const std::string &path, int slots, uint64_t commit, bool all_later, bool after_running, const std::string &device) {
             FaultPlan plan;
             plan.commit = commit;
             plan.all_later = all_later;
             plan.after_running = after_running;
             EngineOptions options;
             options.slots = slots;
-            return std::make_unique<Engine>(gguf::Model::open(path), std::make_unique<FaultDevice>(make_cpu_device(1), plan), options);
+            return std::make_unique<Engine>(gguf::Model::open(path), std::make_unique<FaultDevice>(open_device(device, 1), plan), options);
         },
-        "path"_a, nb::kw_only(), "slots"_a, "commit"_a, "all_later"_a = false, "after_running"_a = false,
+        "path"_a, nb::kw_only(), "slots"_a, "commit"_a, "all_later"_a = false, "after_running"_a = false, "device"_a = "cpu",
         "An Engine whose pass number `commit` (1: the first) fails with \"injected fault\".");
 }
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "bindings/bindings.h"
-#include "device/cpu/cpu_device.h"
+#include "bindings/open_device.h"
 #include "gguf/file.h"
 #include "kv/planes.h"
 #include "model/graph.h"
@@ -27,9 +27,9 @@ nb::object numpy3(std::vector<float> values, std::vector<size_t> shape) {
 
 // One pass over all tokens from position 0: logits [T, vocab] and the residual before every layer and after
 // the last, [n_layers + 1, T, d_model].
-nb::tuple forward_taps(const std::string &path, TokenArray ids, const std::string &kv_dtype, int threads) {
+nb::tuple forward_taps(const std::string &path, TokenArray ids, const std::string &kv_dtype, std::optional<int> threads, const std::string &device_name) {
     auto file = gguf::Model::open(path);
-    auto device = make_cpu_device(threads);
+    auto device = open_device(device_name, threads);
     const HParams h = read_hparams(*file);
     WeightTable table = bind_weights(*file, h);
     const Weights weights(table, *device);
@@ -48,7 +48,7 @@ nb::tuple forward_taps(const std::string &path, TokenArray ids, const std::strin
     std::iota(logit_rows.begin(), logit_rows.end(), 0);
     std::vector<uint32_t> taps(h.n_layers + 1);
     std::iota(taps.begin(), taps.end(), 0u);
-    forward(*device, h, table, weights, {rows, logit_rows, taps}, {});
+    forward(*device, h, table, weights, {rows, logit_rows, taps, PassKind::prefill}, {});
 
     std::vector<float> logits, residuals;
     for (uint32_t i = 0; i < n; ++i)
@@ -62,7 +62,7 @@ nb::tuple forward_taps(const std::string &path, TokenArray ids, const std::strin
 
 void init_testing_forward(nb::module_ &testing) {
     using namespace nb::literals;
-    testing.def("forward_taps", &forward_taps, "path"_a, "ids"_a, "kv_dtype"_a = "f16", "threads"_a = 0);
+    testing.def("forward_taps", &forward_taps, "path"_a, "ids"_a, "kv_dtype"_a = "f16", "threads"_a = nb::none(), "device"_a = "cpu");
 }
 
 } // namespace muser::bindings

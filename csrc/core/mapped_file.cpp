@@ -24,6 +24,27 @@ namespace {
                 {{"path", path}, {"filename", path}, {"errno", int64_t{code}}, {"strerror", reason}});
 }
 
+// The pages of Apple's chips. A device that borrows a mapping does so by these, on every system (Metal is simulated on
+// Linux): it begins on one, and the last is readable to its end.
+constexpr size_t kPage = 16384;
+
+size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+struct Descriptor {
+    int fd;
+    explicit Descriptor(const std::string &path) {
+        // O_NONBLOCK: opening a pipe that nobody writes to must not hang the host.
+        do {
+            fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        } while (fd < 0 && errno == EINTR);
+        if (fd < 0)
+            refuse(path, errno);
+    }
+    ~Descriptor() { ::close(fd); }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+};
+
 } // namespace
 
 MappedFile::Descriptor::Descriptor(const std::string &path) {
@@ -60,15 +81,28 @@ MappedFile::MappedFile(const std::string &path) : path_(path), file_(path) {
     size_ = static_cast<size_t>(status.st_size);
     if (size_ == 0) // mmap refuses a length of zero; what an empty file means is the reader's business
         return;
-    void *address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_.fd, 0);
-    if (address == MAP_FAILED)
+    const size_t reserved = whole_pages(size_) + kPage;
+    void *room = ::mmap(nullptr, reserved, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
         refuse(path, errno, "cannot be memory-mapped: ");
-    data_ = static_cast<const std::byte *>(address);
+    auto *const first = static_cast<std::byte *>(room);
+    auto *const at = reinterpret_cast<std::byte *>(whole_pages(reinterpret_cast<uintptr_t>(first)));
+    if (::mmap(at, size_, PROT_READ, MAP_SHARED | MAP_FIXED, file_.fd, 0) == MAP_FAILED) {
+        const int code = errno;
+        ::munmap(room, reserved);
+        refuse(path, code, "cannot be memory-mapped: ");
+    }
+    if (at > first)
+        ::munmap(first, static_cast<size_t>(at - first));
+    std::byte *const end = at + whole_pages(size_);
+    if (end < first + reserved)
+        ::munmap(end, static_cast<size_t>(first + reserved - end));
+    data_ = at;
 }
 
 MappedFile::~MappedFile() {
     if (data_)
-        ::munmap(const_cast<std::byte *>(data_), size_);
+        ::munmap(const_cast<std::byte *>(data_), whole_pages(size_));
 }
 
 void MappedFile::release(std::span<const std::byte> range) const noexcept {

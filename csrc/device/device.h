@@ -6,6 +6,7 @@
 // that does not depend on how many rows, chunks or threads there are.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -86,6 +87,10 @@ struct Row {
     int32_t position;
 };
 
+// What a pass is for. A device may choose faster kernels for a decode group (one row each of a few sessions); rows of
+// a prefill are bit-identical however a prompt is cut into passes. A verify is a prefill whose every logits row counts.
+enum class PassKind { decode, prefill };
+
 // The named float32 activation buffers of one pass, each [rows, width].
 enum class Act : uint8_t {
     residual,  // X
@@ -100,6 +105,9 @@ enum class Act : uint8_t {
     ffn_up,
     count
 };
+
+inline constexpr size_t kMostLinks = 16;    // passes of one greedy chain
+inline constexpr size_t kLinksInFlight = 3; // one runs, one waits behind it, one is being looked at
 
 struct WorkspaceSpec {
     uint32_t max_rows;      // most rows of one pass
@@ -160,6 +168,8 @@ struct DeviceInfo {
     std::string description; // for people: "AMD EPYC, avx2, 2 threads"
     bool decode_equals_prefill = true; // a row has the same bits from a decode and from a prefill
     int host_threads = 0;    // of the processor, that a pass keeps busy
+    // A device that draws the display as well wants no prefill pass to take longer than this; zero: it does not care.
+    std::chrono::milliseconds longest_prefill{0};
 };
 
 class Device {
@@ -187,7 +197,7 @@ class Device {
 
     // ---- one pass -------------------------------------------------------------------------------
     // Rows of one session are consecutive and ascend by one; `rows` must stay alive until commit.
-    virtual void begin(std::span<const Row> rows) = 0;
+    virtual void begin(std::span<const Row> rows, PassKind kind) = 0;
     virtual void embed(const Weight &table, EmbedOp op, float x) = 0; // -> residual
     virtual void norm(const Weight &weight, float eps) = 0;           // residual -> normed
     // All projections read the same input, so an implementation quantizes it once.
@@ -206,7 +216,19 @@ class Device {
     // Runs what was recorded. Throws Error{device} or Error{timeout}; then nothing of the pass counts.
     virtual void commit_and_wait(Deadline deadline) = 0;
 
-    // After a commit, until the next begin().
+    // ---- greedy chains --------------------------------------------------------------------------
+    // Passes of one row each that run one after the other without the host between them: the token of each row but
+    // the first is the one that the pass before chose, the first maximum of its logits. begin_link() stands for
+    // begin(); head() gets row 0; commit_link() starts the pass and returns at once. Up to kLinksInFlight passes may
+    // be committed and not yet waited for, and a chain ends when all were. `rows`, the whole chain, must stay alive.
+    virtual bool has_chains() const { return false; }
+    virtual void begin_link(std::span<const Row>, size_t) { throw Error(ErrorCode::internal, "this device has no chains"); }
+    virtual void commit_link() { throw Error(ErrorCode::internal, "this device has no chains"); }
+    // Waits for the oldest pass and returns what it chose; -1: its logits have a NaN, or all are -inf. Throws as
+    // commit_and_wait() does.
+    virtual int32_t wait_link(Deadline) { throw Error(ErrorCode::internal, "this device has no chains"); }
+
+    // After a commit, until the next begin(). Of a chain: i is the link, and the last kLinksInFlight are there.
     virtual std::span<const float> logits(size_t i) const = 0; // [vocab] of the i-th row given to head()
     virtual std::span<const float> taps(size_t i) const = 0;   // [rows, width of residual]
 };

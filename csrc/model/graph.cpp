@@ -70,7 +70,10 @@ void forward(Device &device, const HParams &h, const WeightTable &table, const W
         return std::ranges::find(request.tap_layers, layer) != request.tap_layers.end();
     };
     Recorder record{device, h, table, w};
-    device.begin(request.rows);
+    if (request.link)
+        device.begin_link(request.rows, *request.link);
+    else
+        device.begin(request.rows, request.kind);
     device.embed(*w[table.token_embd], h.embed_op, h.embed_x);
     device.norm(*w[table.layers[0].attn_norm], h.norm_eps);
     // A chunk inside a prompt leaves keys and values behind, and nothing else: its last layer ends with them.
@@ -90,7 +93,10 @@ void forward(Device &device, const HParams &h, const WeightTable &table, const W
         device.tap();
     device.head({w[table.output_norm], h.norm_eps, w[table.output], w[table.output_bias], h.logit_scale, h.softcap},
                 request.logit_rows);
-    device.commit_and_wait(deadline);
+    if (request.link)
+        device.commit_link();
+    else
+        device.commit_and_wait(deadline);
 }
 
 WorkspaceSpec workspace_spec(const HParams &h, uint32_t max_rows, uint32_t max_logit_rows, uint32_t max_taps) {

@@ -1,6 +1,7 @@
 // The one forward pass. A prefill chunk, a decode group and a speculative verify are all just rows.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "device/device.h"
@@ -13,6 +14,8 @@ struct ForwardRequest {
     std::span<const Row> rows;
     std::span<const int32_t> logit_rows;  // indices into rows
     std::span<const uint32_t> tap_layers; // ascending; the residual *before* these layers (n_layers: after the last)
+    PassKind kind = PassKind::decode;
+    std::optional<size_t> link = {}; // of the greedy chain that `rows` is: started, not waited for
 };
 
 // Runs the pass to its end, or throws; then nothing of it counts. Results: device.logits(i), device.taps(i).

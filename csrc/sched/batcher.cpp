@@ -299,6 +299,11 @@ int DecodeBatcher::expected() const {
     return state_->attendance.size();
 }
 
+bool DecodeBatcher::expects_another(SequenceId sequence) const {
+    std::lock_guard lock(state_->mutex);
+    return !state_->attendance.all([&](SequenceId other) { return other == sequence; });
+}
+
 BatcherStats DecodeBatcher::stats() const {
     std::lock_guard lock(state_->mutex);
     BatcherStats stats = state_->stats;

@@ -55,6 +55,7 @@ class DecodeBatcher {
     // longer expected until its next decode(), so that an idle caller costs its neighbours nothing.
     void leave(SequenceId sequence);
     int expected() const; // slots in their decode phase now
+    bool expects_another(SequenceId sequence) const;
     BatcherStats stats() const;
 
   private:

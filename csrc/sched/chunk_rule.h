@@ -19,13 +19,16 @@ inline constexpr std::chrono::milliseconds kBusyChunkTime{40};
 // Not synchronised: whoever holds the accelerator asks and tells.
 class ChunkRule {
   public:
+    // alone: how long a chunk may take while nobody decodes, where the device draws the display too; zero: any time.
+    explicit ChunkRule(std::chrono::nanoseconds alone = {}) : alone_(alone) {}
+
     // somebody_decodes: a decoder waits or is expected.
     int rows(bool somebody_decodes) const {
-        if (!somebody_decodes)
+        if (!somebody_decodes && alone_.count() == 0)
             return kMostChunkRows;
         if (row_time_.count() <= 0)
             return kLeastChunkRows; // nothing measured yet
-        const double fit = Nanoseconds(kBusyChunkTime) / row_time_;
+        const double fit = (somebody_decodes ? Nanoseconds(kBusyChunkTime) : alone_) / row_time_;
         const int rows = static_cast<int>(std::min(fit, double{kMostChunkRows})) / kChunkStep * kChunkStep;
         return std::max(rows, kLeastChunkRows);
     }
@@ -41,6 +44,7 @@ class ChunkRule {
 
   private:
     using Nanoseconds = std::chrono::duration<double, std::nano>;
+    Nanoseconds alone_;
     Nanoseconds row_time_{0};
 };
 

@@ -30,7 +30,14 @@ struct EngineOptions {
     bool staging = false;      // one more session, in which shift() builds what replaces another
     uint64_t memory_limit = 0; // bytes; 0: what the machine has available
     std::optional<uint64_t> prefix_cache; // bytes of evicted prefixes; 0: no reuse; empty: a quarter of what is left
+    // A pass that takes longer is a hang: a 512-row chunk of a 30B model takes about a minute on two cores.
+    std::chrono::milliseconds pass_limit = std::chrono::minutes(10);
+    std::optional<std::chrono::milliseconds> longest_prefill; // instead of what the device asks for
 };
+
+// What greedy() chose; the last token is not in the session yet. Empty: the session's logits cannot be chosen from (a
+// NaN, or nothing but -inf).
+using GreedyRun = std::vector<int32_t>;
 
 struct EngineStats {
     SchedulerStats scheduler;
@@ -68,6 +75,11 @@ class Engine {
     void fork(int from, int to, const Wait &wait);
     // One token through the rendezvous: packed with whoever is ready.
     void decode(int slot, int32_t token, const Wait &wait);
+    // `token`, then up to n - 1 more, each the first maximum of the logits before it, as decode() and an arg-max would.
+    // Ends early after a token of `stop`, when the session is cancelled or the wait's deadline passes and there are
+    // tokens to return, and when somebody else wants the device. n is 1..kMostLinks. Without company, a device with
+    // chains runs it without a round trip a token; else it is n calls of decode().
+    GreedyRun greedy(int slot, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait);
     // Explicit packing: 1 to kMaxGroup rows of different slots in one pass, all or none.
     void decode_group(std::span<const std::pair<int, int32_t>> rows, const Wait &wait);
     void leave_decode(int slot); // the rendezvous no longer expects this slot

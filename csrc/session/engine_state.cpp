@@ -10,19 +10,6 @@ namespace muser {
 
 namespace {
 
-// A pass that takes longer than this is a hang: a 512-row chunk of a 30B model takes about a minute on two cores.
-constexpr std::chrono::minutes kPassLimit{10};
-
-class Stopwatch {
-  public:
-    explicit Stopwatch(std::atomic<uint64_t> &total) : total_(total) {}
-    ~Stopwatch() { total_ += static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start_).count()); }
-
-  private:
-    std::atomic<uint64_t> &total_;
-    Clock::time_point start_ = Clock::now();
-};
-
 std::vector<float> values_of(const TensorView &tensor) {
     std::vector<float> values(tensor.rows * tensor.cols);
     gguf::dequantize(tensor.type, tensor.data.data(), values.data(), values.size());
@@ -40,7 +27,8 @@ Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr
     : hparams(h), table(std::move(weight_table)), plan(memory), mapping(keeps_file(table, *dev) ? std::move(file) : nullptr),
       device(std::move(dev)), planes(plane_specs(h, memory.context, options.kv_type)),
       prefixes(memory.prefix_cache, !device->info().decode_equals_prefill), scheduler(options.prefill_patience),
-      batcher([this](std::span<const DecodeBatcher::Row> rows) { return run_batch(rows); }) {
+      batcher([this](std::span<const DecodeBatcher::Row> rows) { return run_batch(rows); }),
+      pass_limit(options.pass_limit), chunk_rule(options.longest_prefill.value_or(device->info().longest_prefill)) {
     weights = std::make_unique<Weights>(table, *device);
     output_norm = values_of(table.sources[static_cast<size_t>(table.output_norm)].view);
     table.sources.clear();
@@ -113,7 +101,7 @@ Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const 
     std::iota(logit_rows.begin(), logit_rows.end(), static_cast<int32_t>(tokens.size() - logit_rows.size()));
     const uint32_t last_residual = hparams.n_layers;
     session.will_write(static_cast<uint32_t>(tokens.size()));
-    forward_or_latch({rows, logit_rows, {&last_residual, harvest == Harvest::residuals ? size_t{1} : size_t{0}}});
+    forward_or_latch({rows, logit_rows, {&last_residual, harvest == Harvest::residuals ? size_t{1} : size_t{0}}, PassKind::prefill});
     if (harvest == Harvest::last_logits) // others take longer than a prompt's
         chunk_rule.measured(static_cast<int>(tokens.size()), Clock::now() - start);
     for (size_t i = 0; i < logit_rows.size(); ++i)
@@ -140,7 +128,7 @@ void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> mem
         logit_rows[i] = static_cast<int32_t>(i);
         session->will_write(1);
     }
-    forward_or_latch({std::span(rows).first(n), std::span(logit_rows).first(n), {}});
+    forward_or_latch({std::span(rows).first(n), std::span(logit_rows).first(n), {}, PassKind::decode});
     // All copies before any install: running out of memory here must not leave half a group installed.
     std::array<Logits, kMaxGroup> logits;
     for (size_t i = 0; i < n; ++i)
@@ -157,23 +145,13 @@ std::array<std::exception_ptr, kMaxGroup> Engine::State::run_batch(std::span<con
     // The runner carries other callers' rows: its own cancellation or Ctrl-C must not drop them. The wait is
     // bounded by the pass in progress and at most one prefill chunk.
     Wait wait;
-    wait.deadline = Clock::now() + 2 * kPassLimit;
+    wait.deadline = Clock::now() + 2 * pass_limit;
     run_group(std::span(members).first(rows.size()), wait);
     return {};
 }
 
 void Engine::State::forward_or_latch(const ForwardRequest &request) {
-    std::string cause;
-    try {
-        forward(*device, hparams, table, *weights, request, Clock::now() + kPassLimit);
-        return;
-    } catch (const std::exception &error) {
-        cause = error.what();
-    } catch (...) {
-        cause = "an unknown failure";
-    }
-    scheduler.latch(cause);
-    throw Error(ErrorCode::device, "the device failed a pass: " + cause);
+    or_latch([&] { forward(*device, hparams, table, *weights, request, Clock::now() + pass_limit); });
 }
 
 Logits Engine::State::copy_logits(size_t i) const {

@@ -42,6 +42,10 @@ struct Engine::State {
     // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
     void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
 
+    // Both keep greedy()'s promise; they differ in who waits for whom.
+    GreedyRun greedy_by_steps(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait);
+    GreedyRun greedy_by_chain(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait);
+
     const HParams hparams; // a copy: a caller still inside may outlive the Engine
     WeightTable table; // its sources are dropped once loaded: they point into the file
     const MemoryPlan plan;
@@ -60,6 +64,7 @@ struct Engine::State {
     std::atomic<uint64_t> prefill_tokens{0}, decode_tokens{0}, prefill_ns{0}, decode_ns{0}, reused_tokens{0};
 
   private:
+    const std::chrono::milliseconds pass_limit;
     ChunkRule chunk_rule; // asked and told under the permit
 
     // The next chunk of the tokens that are left, cut once it is this session's turn: how many may run depends on
@@ -67,8 +72,33 @@ struct Engine::State {
     Chunk run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest);
     // Runs the pass; whatever it throws leaves the device in an unknown state, so it latches.
     void forward_or_latch(const ForwardRequest &request);
+    template <class F> auto or_latch(const F &work);
     Logits copy_logits(size_t i) const;
     std::array<std::exception_ptr, kMaxGroup> run_batch(std::span<const DecodeBatcher::Row> rows);
+};
+
+template <class F> auto Engine::State::or_latch(const F &work) {
+    std::string cause;
+    try {
+        return work();
+    } catch (const std::exception &error) {
+        cause = error.what();
+    } catch (...) {
+        cause = "an unknown failure";
+    }
+    scheduler.latch(cause);
+    throw Error(ErrorCode::device, "the device failed a pass: " + cause);
+}
+
+// Adds its own life to a total of nanoseconds.
+class Stopwatch {
+  public:
+    explicit Stopwatch(std::atomic<uint64_t> &total) : total_(total) {}
+    ~Stopwatch() { total_ += static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start_).count()); }
+
+  private:
+    std::atomic<uint64_t> &total_;
+    Clock::time_point start_ = Clock::now();
 };
 
 } // namespace muser

@@ -62,3 +62,19 @@ TEST_CASE("the tail of a prompt, a few rows that read all weights, does not coun
     rule.measured(3, milliseconds(30));
     CHECK(rule.rows(true) == before);
 }
+
+TEST_CASE("a device that draws the display: no chunk takes longer than it asks, though nobody decodes") {
+    for (const auto row_time : {microseconds(100), microseconds(1000), microseconds(50000)}) {
+        ChunkRule rule(milliseconds(200));
+        CHECK(rule.rows(false) == kLeastChunkRows); // nothing measured yet
+        for (int i = 0; i < 20; ++i) {
+            const int rows = rule.rows(false);
+            rule.measured(rows, rows * row_time);
+        }
+        const int rows = rule.rows(false);
+        CHECK(rows % kChunkStep == 0);
+        CHECK((rows == kLeastChunkRows || rows * row_time <= milliseconds(200)));
+        CHECK((rows == kMostChunkRows || (rows + kChunkStep) * row_time > milliseconds(200)));
+        CHECK(rule.rows(true) <= rows);
+    }
+}

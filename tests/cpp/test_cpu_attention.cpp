@@ -77,7 +77,7 @@ class Bench {
     Floats pass(const std::vector<Row> &rows, uint32_t window) {
         const Shape s = script_.shape;
         const AttentionSpec attention{0, s.n_heads, s.n_kv_heads, s.head_dim, s.scale(), window};
-        device_->begin(rows);
+        device_->begin(rows, PassKind::prefill);
         device_->embed(*table_.get(), EmbedOp::none, 0);
         const Projection projections[] = {{query_.get(), nullptr, Act::query}, {key_.get(), nullptr, Act::key},
                                           {value_.get(), nullptr, Act::value}};

@@ -226,7 +226,7 @@ class Toy {
 
     void record(const std::vector<Row> &rows, const std::vector<int32_t> &wanted) {
         const Weight *none = nullptr;
-        device_->begin(rows);
+        device_->begin(rows, PassKind::prefill);
         device_->embed(*embed_, s_.embed, s_.embed == EmbedOp::scale ? Reference::kEmbedScale : kEps);
         device_->tap();
         device_->norm(*attn_norm_, kEps);

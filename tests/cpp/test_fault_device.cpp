@@ -15,7 +15,7 @@ FaultDevice wrapped(FaultPlan plan) { return FaultDevice(make_cpu_device(1), std
 
 // An empty pass: '.' when it went through, else the first letter of what it threw.
 char commit(FaultDevice &device, Deadline deadline = {}) {
-    device.begin({});
+    device.begin({}, PassKind::decode);
     try {
         device.commit_and_wait(deadline);
         return '.';

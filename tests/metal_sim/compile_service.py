@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def compile_source(mode: str, source: bytes) -> Path:
     """Errors name the source's file: lines of a source that came as text are those of the kept copy."""
     path = build.folder() / f"source-{hashlib.sha256(source).hexdigest()[:20]}.metal"
     if not path.exists():
-        temporary = path.with_suffix(f".{id(source)}")
+        temporary = path.with_suffix(f".{os.getpid()}")
         temporary.write_bytes(source)
         temporary.replace(path)
     build.lint(path)

@@ -54,7 +54,7 @@ class CpuDevice final : public Device {
         state_.workspace = Workspace(spec, pool_.size());
     }
 
-    void begin(std::span<const Row> rows) override;
+    void begin(std::span<const Row> rows, PassKind kind) override;
     void embed(const Weight &table, EmbedOp op, float x) override;
     void norm(const Weight &weight, float eps) override;
     void matmul(Act in, std::span<const Projection> projections) override { products_.record(in, projections); }
@@ -108,7 +108,7 @@ class CpuDevice final : public Device {
     size_t n_logits_ = 0, n_taps_ = 0;
 };
 
-void CpuDevice::begin(std::span<const Row> rows) {
+void CpuDevice::begin(std::span<const Row> rows, PassKind) { // the same bits for every kind
     require(rows.size() <= state_.workspace.spec().max_rows, "more rows than the workspace has room for");
     pass_.clear();
     state_.begin(rows, pool_.size());

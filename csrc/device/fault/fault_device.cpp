@@ -57,7 +57,7 @@ bool FaultDevice::keeps_file(gguf::BlockType type, WeightUse use) const { return
 std::unique_ptr<KvStore> FaultDevice::make_kv(std::span<const PlaneSpec> planes) { return inner_->make_kv(planes); }
 void FaultDevice::set_workspace(const WorkspaceSpec &spec) { inner_->set_workspace(spec); }
 
-void FaultDevice::begin(std::span<const Row> rows) { inner_->begin(rows); }
+void FaultDevice::begin(std::span<const Row> rows, PassKind kind) { inner_->begin(rows, kind); }
 void FaultDevice::embed(const Weight &table, EmbedOp op, float x) { inner_->embed(table, op, x); }
 void FaultDevice::norm(const Weight &weight, float eps) { inner_->norm(weight, eps); }
 void FaultDevice::matmul(Act in, std::span<const Projection> projections) { inner_->matmul(in, projections); }

@@ -41,7 +41,7 @@ class FaultDevice final : public Device {
     std::unique_ptr<KvStore> make_kv(std::span<const PlaneSpec> planes) override;
     void set_workspace(const WorkspaceSpec &spec) override;
 
-    void begin(std::span<const Row> rows) override;
+    void begin(std::span<const Row> rows, PassKind kind) override;
     void embed(const Weight &table, EmbedOp op, float x) override;
     void norm(const Weight &weight, float eps) override;
     void matmul(Act in, std::span<const Projection> projections) override;

@@ -1,0 +1,1 @@
+"""Runs the kernels of metal/ on an NVIDIA GPU, see README.md."""

@@ -1,0 +1,179 @@
+"""What tests/test_metal_device.py runs in a process of its own, where muser is built with the simulated Metal device.
+
+Every test ends with no finding of the simulator and no Objective-C object alive.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_reference
+from accuracy import relative_rms
+from engines import decode, open_engine, prefill, stepwise
+from metal_shape import MUSE_30B, write_hole
+from metal_sim import fake_metal
+from toy import ALL_TYPES, ARCHITECTURES, write_toy
+
+from muser.errors import DeviceError, UnhealthyError, UnsupportedModelError
+
+IDS = np.random.default_rng(3).integers(0, 250, 24).astype(np.int32)
+
+
+@pytest.fixture(autouse=True)
+def nothing_found_nothing_leaked():
+    yield
+    gc.collect()
+    assert fake_metal.take_reports() == []
+    assert fake_metal.settled_objects() == 0
+
+
+@pytest.mark.parametrize("quant", ALL_TYPES)
+def test_every_weight_type_within_2e_3_of_its_values(quant: str, tmp_path: Path) -> None:
+    """Float32 all through: far closer than the CPU device's int8 activations, so the oracle is float64."""
+    path = tmp_path / "toy.gguf"
+    write_toy(path, "muse-glimmer", quant=quant, layers=2, pattern=[True, False])
+    expected, _ = toy_reference.forward(path, IDS)
+    engine = open_engine(path, context=64)
+    assert relative_rms(prefill(engine, IDS), expected[-1]) < 1e-4
+    assert relative_rms(stepwise(open_engine(path, context=64), IDS[:6]), expected[:6]) < 1e-4
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_float_models_agree_with_the_cpu_device(arch: str, tmp_path: Path) -> None:
+    path = tmp_path / "toy.gguf"
+    write_toy(path, arch, quant="F16")
+    results = []
+    for device in ("cpu", "metal"):
+        engine = open_engine(path, device=device, slots=2, context=128)
+        prefill(engine, IDS, slot=1)
+        results.append(np.stack([prefill(engine, IDS), decode(engine, 5), decode(engine, 6, slot=1)]))
+    assert relative_rms(results[1], results[0]) < 2e-3
+
+
+def test_a_failed_command_buffer_is_a_device_error_and_latches(tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "llama")
+    engine = open_engine(tmp_path / "toy.gguf", context=64)
+    prefill(engine, IDS[:4])
+    with fake_metal.setting(fail_in=1), pytest.raises(DeviceError, match="Metal: .+"):
+        decode(engine, 5)
+    with pytest.raises(UnhealthyError, match="Metal: "):
+        decode(engine, 5)
+    assert engine.position(0) == 4
+
+
+def test_a_command_buffer_that_never_ends_is_a_device_error_within_the_limit(tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "llama")
+    engine = open_engine(tmp_path / "toy.gguf", context=64, pass_limit=0.5)
+    prefill(engine, IDS[:4])
+    with fake_metal.setting(hang_in=1):
+        started = time.monotonic()
+        with pytest.raises(DeviceError, match="did not finish"):
+            decode(engine, 5)
+        assert 0.5 <= time.monotonic() - started < 5
+        with pytest.raises(UnhealthyError, match="did not finish"):
+            prefill(engine, IDS[:4])
+        assert engine.position(0) == 4
+        fake_metal.put("release_hung", 1)
+    assert engine.close()
+
+
+@pytest.mark.parametrize("setting", ({"fail_in": 3}, {"hang_in": 3}), ids=str)
+def test_a_link_of_a_chain_that_fails_latches_and_installs_nothing(setting: dict[str, int], tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "llama")
+    engine = open_engine(tmp_path / "toy.gguf", context=64, pass_limit=1.0)
+    prefill(engine, IDS[:4])
+    with fake_metal.setting(**setting), pytest.raises(DeviceError, match="Metal: |did not finish"):
+        engine.greedy(0, 5, 16, [], 60.0)
+    assert engine.position(0) == 4 and engine.unhealthy_cause()
+    if "hang_in" in setting:
+        fake_metal.put("release_hung", 1)
+    assert engine.close()
+
+
+def test_a_chain_is_one_command_buffer_a_token_and_at_most_two_for_nothing(tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "muse-glimmer", context=64, layers=2, pattern=[True, False])
+    engine = open_engine(tmp_path / "toy.gguf", context=64)
+    prefill(engine, IDS[:4])
+    fake_metal.clear_counters()
+    tokens = engine.greedy(0, 5, 16, [], 60.0)
+    assert fake_metal.get("command_buffers") == fake_metal.get("encoders") == 16
+    engine.rewind(0, 4)
+    stop = tokens[3]
+    fake_metal.clear_counters()
+    assert engine.greedy(0, 5, 16, [stop], 60.0) == tokens[: tokens.index(stop) + 1]
+    assert fake_metal.get("command_buffers") <= tokens.index(stop) + 3
+
+
+def test_prefill_passes_are_short_where_the_device_draws_the_display(tmp_path: Path) -> None:
+    """By measured time: on the slow simulator as few rows as the rule allows. The bits are the same."""
+    write_toy(tmp_path / "toy.gguf", "llama", context=400, layers=1)
+    ids = np.random.default_rng(2).integers(0, 250, 300)
+    seen, passes = set(), []
+    for longest in (None, 0.0, 0.001):
+        engine = open_engine(tmp_path / "toy.gguf", context=400, longest_prefill=longest)
+        fake_metal.clear_counters()
+        seen.add(prefill(engine, ids).tobytes())
+        passes.append(fake_metal.get("command_buffers"))
+    assert len(seen) == 1
+    assert passes[1:] == [1, 5] and passes[0] > 1  # 64 rows at least
+
+
+@pytest.mark.parametrize(
+    "settings", ({"max_buffer_length": 1 << 18}, {"working_set": 40000}, {"residency_sets": 0}, {"max_threads": 384}), ids=str
+)
+def test_systems_of_other_sizes_give_the_same_bits(settings: dict[str, int], tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "muse-glimmer", context=16, window=8)
+    seen = set()
+    for chosen in ({}, settings):
+        with fake_metal.setting(**chosen):
+            engine = open_engine(tmp_path / "toy.gguf", context=16, kv_dtype="f16")
+            prefill(engine, IDS[:6])
+            seen.add(decode(engine, 9).tobytes())
+    assert len(seen) == 1
+
+
+def test_small_alignment_is_copied(tmp_path: Path) -> None:
+    for alignment in (None, 8):
+        write_toy(tmp_path / f"{alignment}.gguf", "llama", alignment=alignment)
+    rows = [prefill(open_engine(tmp_path / f"{a}.gguf", context=32), IDS[:5]).tobytes() for a in (None, 8)]
+    assert rows[0] == rows[1]
+
+
+def test_rows_that_are_no_whole_runs_are_refused_by_name(tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "llama", d_ff=104)
+    with pytest.raises(UnsupportedModelError, match=r"ffn_down.*multiple of 16"):
+        open_engine(tmp_path / "toy.gguf", context=32)
+
+
+def test_work_ledger_of_muse_glimmer_30b(tmp_path: Path) -> None:
+    """The whole 30B shape, encoded and counted, with nothing computed."""
+    path = tmp_path / "muse.gguf"
+    sizes = write_hole(path)
+    layers = MUSE_30B.layers
+    with fake_metal.setting(execute=0, check=0):
+        engine = open_engine(path, slots=4, context=4096, memory_limit=1 << 40, kv_dtype="f16")
+
+        def count(work) -> dict[str, int]:
+            fake_metal.clear_counters()
+            work()
+            return {n: fake_metal.get(n) for n in ("command_buffers", "encoders", "dispatches", "barriers")}
+
+        chunk = count(lambda: prefill(engine, np.arange(512)))
+        for slot in (1, 2, 3):
+            prefill(engine, [1], slot=slot)
+        print(f"prefill 512: {chunk}")
+        assert chunk["command_buffers"] == chunk["encoders"] == 1
+        assert chunk["dispatches"] <= 13 * layers and chunk["barriers"] <= 11 * layers
+        for width in (1, 2, 3, 4):
+            got = count(lambda width=width: engine.decode_group(list(range(width)), [7] * width, timeout=60.0))
+            print(f"decode {width}: {got}")
+            assert got["command_buffers"] == got["encoders"] == 1
+            ends = 4  # embedding, first norm, last norm, head
+            assert got["dispatches"] <= 11 * layers + ends and got["barriers"] <= 8 * layers + ends
+    read = sum(n for name, n in sizes.items() if name != "token_embd.weight")
+    vectors = 4 * ((4 * layers + 1) * MUSE_30B.d_model + 2 * layers * MUSE_30B.head_dim)
+    assert read + vectors == 15_987_099_648  # what one decoded token must read of the published file
