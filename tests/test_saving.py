@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -231,6 +232,33 @@ def test_what_cannot_be_saved_says_so(model, tmp_path):
         with pytest.raises(ParameterError, match="chat"):
             chat.save(tmp_path / "x")
     assert os.listdir(tmp_path) == []
+
+
+def test_pipes_and_devices_are_refused_at_once_and_stay_what_they_are(model, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(os.devnull)
+    refused: list[object] = []
+
+    def attempts() -> None:
+        def refuse(*calls) -> None:
+            for call in calls:
+                for path in (pipe, link):
+                    with pytest.raises(FileAccessError, match="not a regular file"):
+                        call(path)
+                    refused.append(call)
+
+        with model.session() as session, model.stream("Once", max_tokens=99, ignore_eos=True) as stream:
+            next(stream)
+            refuse(session.save, session.restore, stream.save)
+        refuse(model.restore, model.resume)
+
+    thread = threading.Thread(target=attempts, daemon=True)  # a pipe without a writer once waited for ever
+    thread.start()
+    thread.join(60)
+    assert len(refused) == 10
+    assert pipe.is_fifo() and link.is_char_device() and sorted(os.listdir(tmp_path)) == ["link", "pipe"]
 
 
 def test_an_empty_session_and_a_file_moved_elsewhere(model, tmp_path):

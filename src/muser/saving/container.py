@@ -49,6 +49,8 @@ def write(
     parts = [_HEAD.pack(MAGIC, VERSION, flags, sum(len(part) for part in parts)), *parts]
     digest = hashlib.sha256()
     try:
+        with contextlib.suppress(FileNotFoundError):
+            _refuse_special(path, os.stat(path))  # the rename would put a file in the place of /dev/null
         folder = os.path.dirname(os.path.abspath(path))
         handle, temporary = tempfile.mkstemp(prefix=".muser-", dir=folder)
         try:
@@ -66,6 +68,8 @@ def write(
             raise
         _sync_folder(folder)
     except OSError as error:
+        if isinstance(error, FileAccessError):
+            raise
         raise _refused(path, error) from None
 
 
@@ -123,16 +127,25 @@ def _take_apart(body: memoryview, refuse: Any) -> tuple[dict[str, Any], dict[str
 
 def _whole_file(path: str) -> memoryview:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise FileAccessError(f"{path}: is not a regular file", path=path, filename=path)
+            _refuse_special(path, status)
             data = bytearray(status.st_size)
             return memoryview(data)[: file.readinto(data)]
     except OSError as error:
         if isinstance(error, FileAccessError):
             raise
         raise _refused(path, error) from None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe would wait for its writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _refuse_special(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # directories have their own error
+        raise FileAccessError(f"{path}: is not a regular file", path=path, filename=path)
 
 
 def _sync_folder(folder: str) -> None:
