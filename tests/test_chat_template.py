@@ -140,6 +140,16 @@ ENDLESS = [
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
     "{% for x in [1, [1]] recursive %}{{ loop([x, x]) }}{% endfor %}",
     "{% block a %}{{ self.a() }}{{ self.a() }}{% endblock %}",
+    "{% for i in range(99999) %}{{ range(99999) | selectattr('x') | first }}{% endfor %}",
+    "{% for i in range(99999) %}{{ 'x' in range(99999) }}{% endfor %}",
+    "{% for i in range(99999) %}{{ [range(99999) | sum, 'x' is in range(99999)] }}{% endfor %}",
+    "{% for i in range(99999) %}{% set c = cycler(*range(99999)) %}{% endfor %}",
+    "{% macro f() %}{% endmacro %}{% for i in range(99999) %}{{ f(*range(99999)) }}{% endfor %}",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{{ loop | select('none') | list }}{% endfor %}{% endfor %}",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'x' in loop }}{% endfor %}{% endfor %}",
+    "{% set x = range(99999) | list %}{% for i in range(99999) %}{{ x | reverse | select('none') | list }}{% endfor %}",
+    "{% set environment = namespace(step=dict) %}" + NESTED.replace("BODY", ""),
+    "{{ ('{0}' * 99999).format('b' * 99999) }}", "{{ ('%(a)s' * 99999) % {'a': 'b' * 99999} }}",
     "{{ ('a' * 99999).join(range(99999) | map('string')) }}",
     "{{ range(99999) | map('string') | join('a' * 99999) }}",
     "{{ ('a' * 999999).replace('', 'b' * 999999) }}",
@@ -166,7 +176,7 @@ def test_a_hostile_template_ends_with_a_typed_error_soon(source):
     started = time.process_time()
     with pytest.raises(TemplateError):
         make(source).render({"messages": [user("hi")]}, {})
-    assert time.process_time() - started < 10  # under 2 on an idle machine
+    assert time.process_time() - started < 20  # some seconds at most on an idle machine
 
 
 def test_a_long_conversation_is_within_the_limits():

@@ -8,7 +8,8 @@ nobody who only renders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import GeneratorType
 from typing import Any
 
 from ..errors import TemplateError
@@ -54,7 +55,11 @@ class Limits:
         if kind is str:
             if len(value) > 64:
                 self.step(len(value) >> 6)
+        elif kind is range:
+            self.step(len(value))
         elif kind not in _SCALARS:
+            if isinstance(value, Iterator) and kind is not GeneratorType:  # generators count what they give
+                raise TemplateError("the chat template reads an iterator, such as loop, as a value")
             self._walk(value, 0)
         return value
 
@@ -89,6 +94,9 @@ class Limits:
         if isinstance(value, str):
             self.step(1 + (len(value) >> 6))
             return len(value) + 2
+        if type(value) is range:
+            self.step(len(value))
+            return 32
         if isinstance(value, Mapping):
             inside: list[Any] = [value.keys(), value.values()]
         elif isinstance(value, _SEQUENCES):

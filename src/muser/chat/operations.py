@@ -59,6 +59,12 @@ def _plain(limits: Limits, *args: Any, **kwargs: Any) -> Arguments:
     return args
 
 
+def _each(limits: Limits, *args: Any, **kwargs: Any) -> Arguments:
+    if hasattr(args[0], "__len__"):  # what has no length counts as it is drawn
+        limits.step(8 * len(args[0]))
+    return args
+
+
 def _read(limits: Limits, *args: Any, **kwargs: Any) -> Arguments:
     for value in (*args, *kwargs.values()):
         limits.read(value)
@@ -143,8 +149,8 @@ def _replaced(text: str, old: str, new: str) -> int:
 
 
 FILTERS: dict[str, Callable[..., Arguments]] = {
-    **dict.fromkeys(words("abs attr count d default first int float items last length list map reject rejectattr reverse select "
-        "selectattr"), _plain),
+    **dict.fromkeys(words("abs attr count d default first int float items last length list reverse"), _plain),
+    **dict.fromkeys(words("map reject rejectattr select selectattr"), _each),
     **dict.fromkeys(words("dictsort groupby max min sort unique"), _read),
     **dict.fromkeys(words("capitalize e escape forceescape lower safe string title trim upper wordcount"), _printed),
     **dict.fromkeys(words("batch center round slice truncate"), _numbers_small),

@@ -8,7 +8,7 @@ import datetime
 import json
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import Any
 
@@ -26,7 +26,7 @@ from .limits import Limits
 
 _CALL = 20  # steps: a call costs some microseconds
 _FORMAT = re.compile(r"\d{5}|\*|\{[^{}]*\{")  # a width beyond 9,999, or one that comes from an argument
-_BUILTINS = (str, list, tuple, dict, int, float, bytes, type(None), set, frozenset, complex)
+_BUILTINS = (str, list, tuple, dict, range, int, float, bytes, type(None), set, frozenset, complex)
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -97,7 +97,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
         def checked(*args: Any, **kwargs: Any) -> str:
             check_format(self.limits, spec)
-            self.limits.print([args, kwargs])
+            self.limits.copy(self.limits._walk([args, kwargs], 0) * (1 + spec.count("{")))  # each field may print all
             return wrapped(*args, **kwargs)
 
         return checked
@@ -106,9 +106,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         limits = __self.limits
         if __obj == __self.step:
             return limits.step(*args)
-        limits.step(_CALL)
+        limits.step(_CALL + len(args) + len(kwargs))
         if not isinstance(__obj, Macro):  # which pays for what it does with them
-            args = tuple(list(__self._drawn(arg)) if isinstance(arg, types.GeneratorType) else arg for arg in args)
+            args = tuple(list(__self._drawn(arg)) if isinstance(arg, Iterator) else arg for arg in args)
             for argument in (*args, *(value for name, value in kwargs.items() if not name.startswith("_"))):
                 limits.read(argument)  # except the frames that jinja2 hands over
         owner = getattr(__obj, "__self__", None)
@@ -127,11 +127,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         leading = 1 if hasattr(function, "jinja_pass_arg") else 0  # the context or environment comes first
 
         def counted(*args: Any, **kwargs: Any) -> Any:
-            limits.step(_CALL // 2)
+            limits.step(_CALL // 2 + len(args) + len(kwargs))
+            if len(args) > leading and isinstance(args[leading], Iterator):
+                args = (*args[:leading], self._drawn(args[leading]), *args[leading + 1 :])
             if check is not None:
                 args = args[:leading] + check(limits, *args[leading:], **kwargs)
             result = function(*args, **kwargs)
-            if isinstance(result, types.GeneratorType):
+            if isinstance(result, Iterator):
                 return self._drawn(result)
             return limits.keep(result)
 
