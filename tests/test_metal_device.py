@@ -35,6 +35,9 @@ SUITES = {
     "every switch of the graph": Suite("test_families.py", "one_pass_and_token_by_token"),
     "greedy chains": Suite("test_greedy.py", check=1),
     "latch": Suite("test_latch.py"),
+    # Sessions saved, reused and restored; not the random walk, whose oracle prefills what the walk decoded.
+    "session state": Suite("test_session_state.py", "(snapshot_at or two_conv) and llama or reuse_leaves or damaged or an_empty"),
+    "embeddings": Suite("test_embed.py", "transformers or every_family"),
     # That prefill and decode agree in every bit is the CPU's promise.
     "engine": Suite("test_engine.py", "not prefill_then_decode_equals_one_prefill"),
 }
