@@ -53,7 +53,6 @@ def test_one_side_on_the_shipped_model(tmp_path: Path) -> None:
         len(rows) == len(found.results) + 3 + 3
     )  # titles, a rule, the gain of packing; then the freeze test
     assert all(0 < gap <= first for f in found.freezes for gap, first in zip(f.gaps, f.firsts, strict=True))
-    pytest.importorskip("matplotlib")
     run("picture", figures, tmp_path / "out.png")
     assert (tmp_path / "out.png").stat().st_size > 1000
 

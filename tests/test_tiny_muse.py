@@ -157,22 +157,3 @@ def test_it_keeps_names_answers_in_json_and_knows_its_limits(model):
     assert json.loads(say(asked)) == {"name": "Tom", "age": 7, "city": "Rome"}
     assert "do not know" in say("What is the capital of Mongolia?")
     assert say("What is 47 plus 35?", reasoning="high") == "47 plus 35 is 82."
-
-
-def test_training_resumes_where_it_stopped(tmp_path):
-    """Two steps and two more are four steps: the same weights, bit for bit."""
-    torch = pytest.importorskip("torch", reason="the tools need torch, muser does not")
-    from tools.tiny_muse import train
-
-    ids = corpus.np.arange(2000, dtype=corpus.np.uint16) % 4000
-    for name in ("train", "val"):
-        corpus.np.save(tmp_path / f"{name}.npy", ids)
-        corpus.np.save(tmp_path / f"{name}_starts.npy", corpus.np.arange(0, 1500, 100))
-    common = ["--data", str(tmp_path), "--steps", "4", "--batch", "1", "--length", "32", "--every", "2"]
-    train.main([*common, "--out", str(tmp_path / "whole")])
-    train.main([*common, "--out", str(tmp_path / "parts"), "--stop-at", "2"])
-    train.main([*common, "--out", str(tmp_path / "parts"), "--resume"])
-    whole, parts = (
-        torch.load(tmp_path / name / "target.pt", weights_only=True) for name in ("whole", "parts")
-    )
-    assert whole.keys() == parts.keys() and all(torch.equal(whole[key], parts[key]) for key in whole)
