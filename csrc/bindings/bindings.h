@@ -16,6 +16,7 @@ void init_gguf(nb::module_ &m);
 void init_quantize(nb::module_ &m);
 void init_sample(nb::module_ &m);
 void init_engine(nb::module_ &m);
+void init_device_ops(nb::module_ &m);
 void init_exit(nb::module_ &m);
 void init_system(nb::module_ &m);
 void init_text(nb::module_ &m);

@@ -11,6 +11,7 @@ NB_MODULE(_muser, m) {
     init_quantize(m);
     init_sample(m);
     init_engine(m);
+    init_device_ops(m);
     init_exit(m);
     init_system(m);
     init_text(m);

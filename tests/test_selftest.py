@@ -1,0 +1,30 @@
+"""muser selftest: a page that passes on the CPU device, and a fault that it finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from muser.cli import main
+from muser.errors import DeviceError
+from muser.selftest import SelfTest, machine, ops
+
+
+def test_the_cpu_device_passes(capsys) -> None:
+    assert main(["selftest", "--device", "cpu", "--quick"]) == 0
+    page = capsys.readouterr().out
+    assert "every check passed" in page and "FAILED" not in page and "Apple" not in page
+    assert "Q4_K" in page and "bit for bit" in page and "GFLOP/s" in page
+
+
+def test_what_fails_is_named_and_the_exit_code_is_1(capsys, monkeypatch) -> None:
+    def wrong(self, program):
+        return program(self) + np.float32(1e-3)
+
+    monkeypatch.setattr(machine.Portable, "run", wrong)
+    monkeypatch.setattr(ops, "TYPES", {name: ops.TYPES[name] for name in ("F32", "Q4_K")})
+    assert main(["selftest", "--device", "cpu", "--quick", "--no-timings"]) == 1
+    out, err = capsys.readouterr()
+    assert "FAILED Q4_K [11, 768], decode of 4: relative RMS" in out and "checks failed" in err
+    with pytest.raises(DeviceError, match="checks failed"):
+        SelfTest("cpu", lambda line: None, quick=True).run(timings=False)
