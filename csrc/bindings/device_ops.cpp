@@ -13,9 +13,10 @@
 #include <deque>
 
 #include "bindings/bindings.h"
+#include "bindings/open_device.h"
 #include "bindings/unlocked.h"
 #include "core/error.h"
-#include "device/cpu/cpu_device.h"
+#include "device/device.h"
 #include "gguf/block_type.h"
 
 namespace muser::bindings {
@@ -37,12 +38,6 @@ gguf::BlockType type_of(const std::string &name) {
     if (const auto type = gguf::type_named(name))
         return *type;
     throw Error(ErrorCode::parameter, "no tensor type is named " + name, {{"parameter", "type"}, {"value", name}});
-}
-
-std::unique_ptr<Device> open_device(const std::string &name, std::optional<int> threads) {
-    if (name != "cpu" && name != "auto")
-        throw Error(ErrorCode::unsupported_device, "there is no device \"" + name + "\" here; there is \"cpu\"");
-    return make_cpu_device(threads.value_or(0));
 }
 
 using Table = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
@@ -94,13 +89,13 @@ class DeviceOps {
         sessions_.push_back(device_->make_kv(specs));
     }
 
-    void begin(const std::vector<int> &sessions, const std::vector<int32_t> &tokens, const std::vector<int32_t> &positions, bool /*decode: the CPU device has one way*/) {
+    void begin(const std::vector<int> &sessions, const std::vector<int32_t> &tokens, const std::vector<int32_t> &positions, bool decode) {
         rows_.clear();
         for (size_t i = 0; i < tokens.size(); ++i)
             rows_.push_back({sessions.empty() ? nullptr : sessions_.at(static_cast<size_t>(sessions.at(i))).get(), tokens[i], positions.at(i)});
         n_logits_ = 0;
         ropes_.clear();
-        device_->begin(rows_);
+        device_->begin(rows_, decode ? PassKind::decode : PassKind::prefill);
     }
     void embed(int table, int op, float x) { device_->embed(*weight(table), static_cast<EmbedOp>(op), x); }
     void norm(int w, float eps) { device_->norm(*weight(w), eps); }
