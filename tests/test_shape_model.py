@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from engines import open_engine, stepwise
 from toy import ALL_TYPES, ARCHITECTURES
 
 import muser
+from muser.cli import main as cli
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the tools are run from the root, as modules
@@ -86,6 +88,31 @@ def test_muse_glimmer_30b_is_the_published_file() -> None:
     assert Counter(t.type for t in plan.tensors) == {"F32": 313, "Q4_K": 365, "Q5_K": 1, "Q6_K": 52}
     embedding = next(t for t in plan.tensors if t.name == "token_embd.weight")
     assert plan.tensor_bytes - embedding.nbytes == 15_987_099_648  # read by a decode step
+
+
+def test_memory_of_muse_glimmer_30b_from_its_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole file, sparse: only its head is read. 131,072 rows: 13 planes grow, 39 are rings of 2,048 + 512 rows."""
+    shape = shapes.find("muse-glimmer-30b")
+    planned, path = writer.plan(shape), tmp_path / "muse.gguf"
+    writer.write_header(shape, planned.tensors, path)
+    with path.open("r+b") as file:
+        file.truncate(planned.file_bytes)
+    exact_rings = 13 * 131_072 * 1024 + 39 * 2048 * 1024  # what one slot takes at the least: 1.827 GB, four 7.306 GB
+    assert (exact_rings, 4 * exact_rings) == (1_826_619_392, 7_306_477_568)
+    totals = []
+    for slots in range(1, 5):
+        plan = muser.memory_plan(path, device="cpu", slots=slots, context=131_072, memory_limit=2**40, context_policy="shift")
+        assert (plan["growing_planes"], plan["growing_rows"]) == (13, 131_072)
+        assert (plan["ring_planes"], plan["ring_rows"], plan["plane_row_bytes"]) == (39, 2048 + 512, 1024)
+        assert plan["kv_per_slot"] == plan["staging"] == exact_rings + 39 * 512 * 1024
+        totals.append(plan["total"] - slots * 202_048 * 4)
+        with pytest.raises(muser.OutOfMemoryError) as caught:
+            muser.memory_plan(path, device="cpu", slots=slots, context=131_072, memory_limit=plan["total"] - 1, context_policy="shift")
+        assert caught.value.needed == plan["total"]
+    assert {b - a for a, b in itertools.pairwise(totals)} == {exact_rings + 39 * 512 * 1024}
+    assert cli(["plan", str(path), "--context", "131072"]) == 0
+    told = capsys.readouterr().out
+    assert "13 growing of 131,072 rows, 39 rings of 2,560 rows; 1,024 a row" in told and f"{exact_rings + 39 * 512 * 1024:,}" in told
 
 
 def test_llama_8b_has_the_published_mix() -> None:

@@ -42,6 +42,12 @@ std::chrono::milliseconds milliseconds(const char *name, double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
+std::optional<uint32_t> rows_of(std::optional<int64_t> context) {
+    if (context && (*context < 1 || *context > INT32_MAX))
+        throw parameter_error("context", "must be at least 1", *context);
+    return context ? std::optional(static_cast<uint32_t>(*context)) : std::nullopt;
+}
+
 // file: a GgufFile, which the engine then shares, or a path.
 std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
@@ -62,11 +68,7 @@ std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slo
         options.pass_limit = milliseconds("pass_limit", *pass_limit);
     if (longest_prefill)
         options.longest_prefill = milliseconds("longest_prefill", *longest_prefill);
-    if (context) {
-        if (*context < 1 || *context > INT32_MAX)
-            throw parameter_error("context", "must be at least 1", *context);
-        options.context = static_cast<uint32_t>(*context);
-    }
+    options.context = rows_of(context);
     Unlocked unlocked;
     const auto model = opened ? opened->model : gguf::Model::open(path);
     auto engine = std::make_unique<Engine>(model, open_device(device, threads), options);
@@ -94,6 +96,18 @@ nb::dict plan_dict(const MemoryPlan &plan) {
     d["ring_rows"] = plan.ring_rows;
     d["plane_row_bytes"] = plan.plane_row_bytes;
     return d;
+}
+
+nb::dict plan(const GgufFile &file, const std::string &device, int slots, std::optional<int64_t> context, const std::string &kv_dtype,
+              std::optional<int> threads, std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache, bool staging) {
+    EngineOptions options;
+    options.slots = slots;
+    options.kv_type = parse_kv(kv_dtype);
+    options.memory_limit = memory_limit.value_or(0);
+    options.prefix_cache = prefix_cache;
+    options.staging = staging;
+    options.context = rows_of(context);
+    return plan_dict(Engine::plan(*file.model, *open_device(device, threads), options));
 }
 
 nb::dict stats_dict(const EngineStats &stats) {
@@ -268,6 +282,8 @@ void decode_group(Engine &engine, const std::vector<int> &slots, const std::vect
 
 void init_engine(nb::module_ &m) {
     using namespace nb::literals;
+    m.def("memory_plan", &plan, "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
+          "memory_limit"_a.none(), "prefix_cache_bytes"_a.none(), "staging"_a);
     nb::class_<Engine>(m, "Engine")
         .def(nb::new_(&load), "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
              "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none(), "staging"_a = false,

@@ -17,6 +17,13 @@ void check_options(const EngineOptions &options) {
 
 } // namespace
 
+MemoryPlan Engine::plan(const gguf::Model &file, const Device &device, const EngineOptions &options) {
+    check_options(options);
+    const HParams hparams = read_hparams(file);
+    return plan_memory(hparams, bind_weights(file, hparams), device, options.slots, options.context, options.kv_type, options.memory_limit,
+                       options.prefix_cache, options.staging);
+}
+
 Engine::Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<Device> device, const EngineOptions &options)
     : path_(file->path()), hparams_(read_hparams(*file)), info_(device->info()) {
     check_options(options);

@@ -54,6 +54,8 @@ class Engine {
   public:
     Engine(const std::shared_ptr<const gguf::Model> &file, std::unique_ptr<Device> device, const EngineOptions &options);
     ~Engine();
+    // What the constructor would take of memory, without taking it. The same errors.
+    static MemoryPlan plan(const gguf::Model &file, const Device &device, const EngineOptions &options);
 
     const std::string &path() const { return path_; } // of the model file, for messages
     const HParams &hparams() const { return hparams_; }

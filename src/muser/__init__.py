@@ -41,6 +41,7 @@ from muser.errors import (
 from muser.grammar import Grammar
 from muser.model import Model
 from muser.params import SamplingParams
+from muser.planning import memory_plan
 from muser.pool import SlotPool
 from muser.quantizing import Quantized, quantize
 from muser.results import Chunk, Completion, Health, Timings, TokenLogprob, Usage
@@ -111,6 +112,7 @@ __all__ = [
     "__version__",
     "decode_group",
     "errors",
+    "memory_plan",
     "quantize",
     "system_info",
 ]

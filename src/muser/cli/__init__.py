@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import muser
-from muser.cli import chat, generate, info, inspect, quantize, selftest
+from muser.cli import chat, generate, info, inspect, plan, quantize, selftest
 from muser.cli.output import emit, flush, printable
 from muser.errors import MuserError
 
-COMMANDS = (generate, chat, info, inspect, quantize, selftest)
+COMMANDS = (generate, chat, info, inspect, plan, quantize, selftest)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,0 +1,50 @@
+"""What a model would take of memory, told from the head of its file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from muser import _checks as checks
+from muser import _muser
+
+_MAX_INT = 2**31 - 1
+
+
+def memory_plan(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    *,
+    device: str = "auto",
+    slots: int = 4,
+    context: int | None = None,
+    kv_dtype: str = "f16",
+    threads: int | None = None,
+    context_policy: str = "error",
+    memory_limit: int | None = None,
+    prefix_cache_bytes: int | None = None,
+) -> dict[str, Any]:
+    """Every byte that :meth:`Model.load` with these arguments would take, by purpose; nothing is loaded.
+
+    ``total`` is ``weights + slots * kv_per_slot + staging + workspace + retained_logits``; keys and values are
+    committed as rows are first written. ``mapped`` (weights that stay in the file) and ``prefix_cache`` (a bound, filled
+    as it comes) are not in it. ``ring_rows`` and ``growing_rows`` are rows of one plane of a sliding and of a full layer.
+
+    Raises what ``Model.load`` raises for the file and the arguments, OutOfMemoryError with both numbers included.
+    """
+    name = checks.path(path)
+
+    def optional(parameter: str, value: int | None, low: int, high: int) -> int | None:
+        return None if value is None else checks.integer(parameter, value, low, high, none=True)
+
+    arguments = {
+        "device": checks.choice("device", device, ("auto", "cpu", "metal")),
+        "slots": checks.integer("slots", slots, 1, 4),
+        "context": optional("context", context, 2, _MAX_INT),
+        "kv_dtype": checks.choice("kv_dtype", kv_dtype, ("f16", "f32")),
+        "threads": optional("threads", threads, 1, 1024),
+        "staging": checks.choice("context_policy", context_policy, ("error", "shift")) == "shift",
+        "memory_limit": optional("memory_limit", memory_limit, 1, 2**63 - 1),
+        "prefix_cache_bytes": optional("prefix_cache_bytes", prefix_cache_bytes, 0, 2**63 - 1),
+    }
+    plan: dict[str, Any] = _muser.memory_plan(_muser.GgufFile(name), **arguments)  # type: ignore[arg-type]
+    return plan
