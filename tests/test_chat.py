@@ -240,9 +240,15 @@ def test_a_broken_template_stops_nobody_but_the_chat(model):
         tokenizer.chat_templates = {}
         with pytest.raises(TemplateError, match="no chat template"):
             model.chat(COW)
-        tokenizer.chat_templates = {"default": "D{{ x }}", "tool_use": "T"}
+        tokenizer.chat_templates = {"default": "D{{ x }}", "tool_use": "T{{ tools is not none }}"}
         assert model.chat_prompt(COW, chat_template_kwargs={"x": 1}).text == "D1"
-        assert model.chat_prompt(COW, tools=TOOLS).text == model.chat_prompt(COW, chat_template="tool_use").text == "T"
+        assert model.chat_prompt(COW, tools=TOOLS).text == "TTrue"
+        assert model.chat_prompt(COW, chat_template="tool_use").text == "TFalse"
+        for ask in (model.chat_prompt, model.chat):
+            with pytest.raises(ParameterError, match="knows none") as caught:
+                ask(COW, tools=TOOLS, chat_template="default")
+            assert caught.value.parameter == "tools"
+        assert model.chat_prompt(COW, tools=[], chat_template="default").text == "D"
     finally:
         tokenizer.chat_templates = before
 

@@ -28,7 +28,7 @@ SCHEMA = {
 TOOLS = [{"name": "farm.call", "parameters": SCHEMA}]
 FEW = [{"name": "farm.call", "parameters": {"properties": {"n": {"enum": ["one", "two"]}}, "additionalProperties": False}}]
 HOT = 4.0  # the model in the package is sure of itself: it would always call with a cow
-TAGS = "{{ messages[0].content }}<|start|>assistant{# <tool_call> <think> </think> #}"
+TAGS = "{{ messages[0].content }}<|start|>assistant{# tools <tool_call> <think> </think> #}"
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_call_in_tags_is_what_the_schema_accepts(model):
 
 
 def test_a_call_of_llama_3_is_what_the_schema_accepts(model):
-    template = "{{ messages[0].content }}<|start|>{# <|start_header_id|> #}"
+    template = "{{ messages[0].content }}<|start|>{# tools <|start_header_id|> #}"
     for beginning in ('{"name": "f', '\n{"name":"farm'):
         for reply in dictated(model, beginning, tools=FEW, chat_template=template, max_tokens=80):
             assert reply.finish_reason == "tool_calls" and reply.tool_calls[0].problem is None

@@ -124,6 +124,12 @@ class ChatRequest:
         template = self._templates.get(source, tokenizer)
         variables = {"messages": self._messages, "tools": None, "documents": None, **self._variables}
         if self._tools is not None:
+            if "tools" not in source:
+                raise ParameterError(
+                    "tools are given, but this model's chat template knows none, and the model would not see them",
+                    parameter="tools",
+                    value=self._tools.listed,
+                )
             variables["tools"] = self._tools.listed
         if self._reasoning is not None:
             known = [name for name in _LEVEL_VARIABLES if name in template.variables]
