@@ -251,3 +251,10 @@ def test_the_real_engine_alone_in_company_and_stepped_by_hand():
                     if n < 23:
                         session.decode(tokens[-1])
             assert tuple(tokens) == expected
+
+
+def test_a_processor_that_returns_its_logits_is_refused():
+    """Other libraries' processors do; what they return would not be used."""
+    with pytest.raises(ParameterError, match="return None") as caught:
+        fake_model().generate("x", max_tokens=3, logits_processors=[lambda tokens, logits: logits * 2])
+    assert caught.value.parameter == "logits_processors"

@@ -110,7 +110,11 @@ class Sampler:
             return self._native.sample(row, mask)
         row = row.copy()
         for processor in self.params.logits_processors:
-            processor(self._seen.tokens, row)
+            if processor(self._seen.tokens, row) is not None:  # type: ignore[func-returns-value]
+                raise ParameterError(
+                    "logits_processors must work in place and return None: what they return is not used",
+                    parameter="logits_processors",
+                )
         try:
             token = self._native.sample(row, mask)
         except ParameterError as error:
