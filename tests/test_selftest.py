@@ -1,6 +1,9 @@
-"""muser selftest: a page that passes on the CPU device, and a fault that it finds."""
+"""muser selftest: a page that passes on the CPU and the simulated Metal device, and a fault that it finds."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -28,3 +31,16 @@ def test_what_fails_is_named_and_the_exit_code_is_1(capsys, monkeypatch) -> None
     assert "FAILED Q4_K [11, 768], decode of 4: relative RMS" in out and "checks failed" in err
     with pytest.raises(DeviceError, match="checks failed"):
         SelfTest("cpu", lambda line: None, quick=True).run(timings=False)
+
+
+@pytest.mark.timeout(900)
+def test_the_simulated_metal_device_passes() -> None:
+    from metal_sim import extension
+    from metal_sim.tools import require_clang
+
+    require_clang()
+    command = [sys.executable, "-m", "muser", "selftest", "--device", "metal", "--quick"]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, env=extension.environment(check=0))
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    assert "every check passed" in result.stdout
+    assert "had not run on Apple hardware" in result.stdout

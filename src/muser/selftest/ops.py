@@ -25,7 +25,7 @@ class Case:
 
 
 def start(m: Machine, n: int, decode: bool, cols: int, taps: int = 1, vocab: int = 1, **widths: int) -> None:
-    """Rows of tokens 0, 1, .. in the residual."""
+    """Rows of tokens 0, 1, .. in the residual. Weights are added before it: a device places them where a pass begins."""
     table = m.matrix("F32", TOKENS, cols, f"table {cols}", cols**0.5)
     m.ops.set_workspace(n, taps, vocab, {"residual": cols, "normed": cols, "branch": cols, **widths})
     m.ops.begin([], [i % TOKENS for i in range(n)], [0] * n, decode)
@@ -36,10 +36,10 @@ def product(type_name: str, n: int, decode: bool, rows: int, cols: int, softcap:
     """The head: a final norm, a matrix with a bias, scale and softcap."""
 
     def program(m: Machine) -> Floats:
-        start(m, n, decode, cols, vocab=rows)
-        weight = m.matrix(type_name, rows, cols, f"{type_name} {rows} {cols}")
+        weight, norm = m.matrix(type_name, rows, cols, f"{type_name} {rows} {cols}"), m.vector(cols, "norm")
         bias = m.vector(rows, "bias", 0.0) if softcap else -1
-        m.ops.head(m.vector(cols, "norm"), EPS, weight, bias, 0.5 if softcap else 1.0, softcap)
+        start(m, n, decode, cols, vocab=rows)
+        m.ops.head(norm, EPS, weight, bias, 0.5 if softcap else 1.0, softcap)
         m.ops.commit()
         return m.ops.logits()
 
@@ -63,13 +63,15 @@ def norms(n: int, decode: bool, cols: int, post: bool) -> Program:
     """norm, a product to the branch, residual_norm, and the next product reads what it normed."""
 
     def program(m: Machine) -> Floats:
+        weight, bias = m.matrix("F32", cols, cols, "branch"), m.vector(cols, "bias", 0.0)
+        norm, following = m.vector(cols, "norm"), m.vector(cols, "next")
+        post_norm = m.vector(cols, "post", 0.5) if post else -1
         start(m, n, decode, cols, taps=2)
-        weight = m.matrix("F32", cols, cols, "branch")
-        m.ops.norm(m.vector(cols, "norm"), EPS)
+        m.ops.norm(norm, EPS)
         m.ops.matmul("normed", [(weight, -1, "branch")])
-        m.ops.residual_norm(m.vector(cols, "post", 0.5) if post else -1, 1e-8, m.vector(cols, "next"), EPS)
+        m.ops.residual_norm(post_norm, 1e-8, following, EPS)
         m.ops.tap()
-        m.ops.matmul("normed", [(weight, m.vector(cols, "bias", 0.0), "branch")])
+        m.ops.matmul("normed", [(weight, bias, "branch")])
         m.ops.residual_norm(-1, 0.0, -1, 0.0)
         m.ops.tap()
         m.ops.commit()
@@ -81,12 +83,13 @@ def norms(n: int, decode: bool, cols: int, post: bool) -> Program:
 def glu(gate: str, up: str, n: int, decode: bool, inner: int, gelu: bool) -> Program:
     def program(m: Machine) -> Floats:
         cols = 256
-        start(m, n, decode, cols, ffn_gate=inner, ffn_up=inner)
-        m.ops.norm(m.vector(cols, "norm"), EPS)
+        norm, down = m.vector(cols, "norm"), m.matrix("F32", cols, inner, "down", 3.0)
         two = [(m.matrix(gate, inner, cols, "gate", 2.0), -1, "ffn_gate"), (m.matrix(up, inner, cols, "up", 2.0), -1, "ffn_up")]
+        start(m, n, decode, cols, ffn_gate=inner, ffn_up=inner)
+        m.ops.norm(norm, EPS)
         m.ops.matmul("normed", two)
         m.ops.glu(gelu)
-        m.ops.matmul("ffn_gate", [(m.matrix("F32", cols, inner, "down", 3.0), -1, "branch")])
+        m.ops.matmul("ffn_gate", [(down, -1, "branch")])
         m.ops.residual_norm(-1, 0.0, -1, 0.0)
         m.ops.tap()
         m.ops.commit()
