@@ -110,7 +110,7 @@ class Sampler:
             return self._native.sample(row, mask)
         row = row.copy()
         for processor in self.params.logits_processors:
-            if processor(self._seen.tokens, row) is not None:  # type: ignore[func-returns-value]
+            if processor(self._seen.tokens, row) is not None:
                 raise ParameterError(
                     "logits_processors must work in place and return None: what they return is not used",
                     parameter="logits_processors",
