@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
 from muser import _checks as checks
-from muser import _muser
+from muser import _muser, planning
 from muser._core import Core, Prompt, logger
 from muser._exit import close_at_exit
 from muser._native import NativeEngine
@@ -113,31 +113,20 @@ class Model(ChatFront, SavingFront, Uncopied):
             OutOfMemoryError: the plan does not fit; nothing was allocated.
             ParameterError, UnsupportedDeviceError: an argument.
         """
-        def optional(parameter: str, value: int | None, high: int, low: int = 1) -> int | None:
-            return None if value is None else checks.integer(parameter, value, low, high, none=True)
-
         name = checks.path(path)
-        shifts = checks.choice("context_policy", context_policy, ("error", "shift")) == "shift"
-        open_engine = functools.partial(  # the arguments are checked before the file is touched
-            _muser.Engine,
-            device=checks.choice("device", device, ("auto", "cpu", "metal")),
-            slots=checks.integer("slots", slots, 1, 4),
-            context=optional("context", context, _MAX_INT, low=2),
-            kv_dtype=checks.choice("kv_dtype", kv_dtype, ("f16", "f32")),
-            threads=optional("threads", threads, 1024),
-            prefill_patience=optional("prefill_patience", prefill_patience, _MAX_INT),
-            memory_limit=optional("memory_limit", memory_limit, 2**63 - 1),
-            staging=shifts,
-            prefix_cache_bytes=optional("prefix_cache_bytes", prefix_cache_bytes, 2**63 - 1, low=0),
+        arguments = planning.checked(
+            device, slots, context, kv_dtype, threads, context_policy, memory_limit, prefix_cache_bytes
         )
-        file = _muser.GgufFile(name)
-        engine = cast(NativeEngine, open_engine(file))  # the stubs know less of its arrays
+        patience = planning.optional("prefill_patience", prefill_patience, _MAX_INT)
+        file = _muser.GgufFile(name)  # touched when the arguments are known to be right
+        # The stubs know less of its arrays.
+        engine = cast(NativeEngine, _muser.Engine(file, prefill_patience=patience, **arguments))
         logger.info(
             "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
             engine.device_description,
         )  # fmt: skip
         identity = {"weights": of_weights(file), "kv_dtype": kv_dtype}
-        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name, identity=identity, shifts=shifts)
+        return cls(engine, functools.partial(_tokenizer_of, file, name), path=name, identity=identity, shifts=arguments["staging"])
 
     @classmethod
     def tiny(

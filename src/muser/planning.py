@@ -32,19 +32,36 @@ def memory_plan(
     Raises what ``Model.load`` raises for the file and the arguments, OutOfMemoryError with both numbers included.
     """
     name = checks.path(path)
+    arguments = checked(
+        device, slots, context, kv_dtype, threads, context_policy, memory_limit, prefix_cache_bytes
+    )
+    plan: dict[str, Any] = _muser.memory_plan(_muser.GgufFile(name), **arguments)
+    return plan
 
-    def optional(parameter: str, value: int | None, low: int, high: int) -> int | None:
-        return None if value is None else checks.integer(parameter, value, low, high, none=True)
 
-    arguments = {
+def optional(parameter: str, value: int | None, high: int, low: int = 1) -> int | None:
+    """An integer in low..high, or None."""
+    return None if value is None else checks.integer(parameter, value, low, high, none=True)
+
+
+def checked(
+    device: str,
+    slots: int,
+    context: int | None,
+    kv_dtype: str,
+    threads: int | None,
+    context_policy: str,
+    memory_limit: int | None,
+    prefix_cache_bytes: int | None,
+) -> dict[str, Any]:
+    """The engine's keywords. Raises ParameterError for the first argument that is none."""
+    return {
         "device": checks.choice("device", device, ("auto", "cpu", "metal")),
         "slots": checks.integer("slots", slots, 1, 4),
-        "context": optional("context", context, 2, _MAX_INT),
+        "context": optional("context", context, _MAX_INT, low=2),
         "kv_dtype": checks.choice("kv_dtype", kv_dtype, ("f16", "f32")),
-        "threads": optional("threads", threads, 1, 1024),
+        "threads": optional("threads", threads, 1024),
         "staging": checks.choice("context_policy", context_policy, ("error", "shift")) == "shift",
-        "memory_limit": optional("memory_limit", memory_limit, 1, 2**63 - 1),
-        "prefix_cache_bytes": optional("prefix_cache_bytes", prefix_cache_bytes, 0, 2**63 - 1),
+        "memory_limit": optional("memory_limit", memory_limit, 2**63 - 1),
+        "prefix_cache_bytes": optional("prefix_cache_bytes", prefix_cache_bytes, 2**63 - 1, low=0),
     }
-    plan: dict[str, Any] = _muser.memory_plan(_muser.GgufFile(name), **arguments)  # type: ignore[arg-type]
-    return plan
