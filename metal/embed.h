@@ -12,7 +12,8 @@ kernel void embed(constant EmbedArgs &args [[buffer(0)]], device const RowInfo *
                   ushort n_threads [[threads_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]],
                   ushort group [[simdgroup_index_in_threadgroup]], ushort n_groups [[simdgroups_per_threadgroup]]) {
     threadgroup float partial[32];
-    device const uchar *from = table + ulong(uint(rows[row].token)) * args.row_bytes;
+    const uint token = uint(rows[row].token);
+    device const uchar *from = table + ulong(token) * args.row_bytes;
     device float4 *to = (device float4 *)(residual + ulong(row) * args.out_stride);
     const float factor = args.op == 1 ? args.x : 1.0f;
     float squares = 0.0f;
@@ -20,7 +21,7 @@ kernel void embed(constant EmbedArgs &args [[buffer(0)]], device const RowInfo *
         float4 values[4];
         float scale = 1.0f;
         float low = 0.0f;
-        W::unpack(from, i, values, scale, low);
+        unpack<W>(from, odd_row(token, args.row_bytes), i, values, scale, low);
         for (short k = 0; k < 4; ++k) {
             const float4 v = W::kLow ? values[k] * scale - low : W::kScaled ? values[k] * scale : values[k];
             squares = fma(v.x, v.x, fma(v.y, v.y, fma(v.z, v.z, fma(v.w, v.w, squares))));

@@ -35,26 +35,28 @@ kernel void matmul(constant ProductArgs &args [[buffer(0)]], device const float 
     // This thread unpacks one run of 16 inputs of one output a step.
     const ushort my_output = thread_index / 2;
     const ushort my_run = thread_index % 2;
-    device const uchar *my_weights = choose(m, w0, w1, w2, w3) + ulong(min(first_output + my_output, outputs - 1)) * args.row_bytes;
+    const uint my_row = min(first_output + my_output, outputs - 1);
+    device const uchar *my_weights = choose(m, w0, w1, w2, w3) + ulong(my_row) * args.row_bytes;
+    const uint odd = odd_row(my_row, args.row_bytes);
     threadgroup float4 *my_place = (threadgroup float4 *)(weights + my_output * kStride + my_run * 16);
 
     simdgroup_float8x8 sums[TN / 8][2];
-    for (short j = 0; j < TN / 8; ++j)
-        for (short k = 0; k < 2; ++k)
+    UNROLLED for (short j = 0; j < TN / 8; ++j)
+        UNROLLED for (short k = 0; k < 2; ++k)
             sums[j][k] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 
     for (uint run = 0; run < runs; run += 2) {
         float4 values[4];
-        for (short k = 0; k < 4; ++k)
+        UNROLLED for (short k = 0; k < 4; ++k)
             values[k] = float4(0.0f);
         if (run + my_run < runs) {
             float scale = 1.0f;
             float low = 0.0f;
-            W::unpack(my_weights, run + my_run, values, scale, low);
-            for (short k = 0; k < 4; ++k)
+            unpack<W>(my_weights, odd, run + my_run, values, scale, low);
+            UNROLLED for (short k = 0; k < 4; ++k)
                 values[k] = W::kLow ? values[k] * scale - low : W::kScaled ? values[k] * scale : values[k];
         }
-        for (short k = 0; k < 4; ++k)
+        UNROLLED for (short k = 0; k < 4; ++k)
             my_place[k] = values[k];
         for (ushort e = thread_index; e < TN * 8; e += n_threads) {
             const uint row = first_row + e / 8;
@@ -67,18 +69,18 @@ kernel void matmul(constant ProductArgs &args [[buffer(0)]], device const float 
         for (ushort k = 0; k < kStep; k += 8) {
             simdgroup_float8x8 a[TN / 8];
             simdgroup_float8x8 b[2];
-            for (short j = 0; j < TN / 8; ++j)
+            UNROLLED for (short j = 0; j < TN / 8; ++j)
                 simdgroup_load(a[j], inputs + j * 8 * kStride + k, kStride);
-            for (short i = 0; i < 2; ++i)
+            UNROLLED for (short i = 0; i < 2; ++i)
                 simdgroup_load(b[i], weights + (group * kGroupOutputs + i * 8) * kStride + k, kStride, ulong2(0, 0), true);
-            for (short j = 0; j < TN / 8; ++j)
-                for (short i = 0; i < 2; ++i)
+            UNROLLED for (short j = 0; j < TN / 8; ++j)
+                UNROLLED for (short i = 0; i < 2; ++i)
                     simdgroup_multiply_accumulate(sums[j][i], a[j], b[i], sums[j][i]);
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
-    for (short j = 0; j < TN / 8; ++j)
-        for (short i = 0; i < 2; ++i)
+    UNROLLED for (short j = 0; j < TN / 8; ++j)
+        UNROLLED for (short i = 0; i < 2; ++i)
             simdgroup_store(sums[j][i], weights + j * 8 * tile_outputs + group * kGroupOutputs + i * 8, tile_outputs);
     threadgroup_barrier(mem_flags::mem_threadgroup);
 

@@ -1,46 +1,96 @@
 // Products with one to four rows, for decode. A SIMD-group computes NR outputs for all R rows: each lane takes every
-// 32nd run of 16 inputs, unpacks a weight run once, and multiplies it with the runs of all rows. Whatever R is, one
-// row's sum is the same chain of operations: a result does not depend on its company. The input is in lane order.
+// 32nd unit of inputs (weight.h), unpacks a weight unit once, and multiplies it with those of all rows. Whatever NR and R
+// are, one row's sum is the same chain of operations: a result does not depend on its company. The input is in lane
+// order. NR is 2, and 4 for four rows: measured, see docs/metal.md.
 #pragma once
 
 #include "product.h"
 
+template <short NR>
+struct WeightRows {
+    device const uchar *at[NR];
+    uint odd[NR];
+};
+template <short NR>
+METAL_FUNC void set_row(thread WeightRows<NR> &rows, short r, device const uchar *matrix, uint row, uint row_bytes) {
+    rows.at[r] = matrix + ulong(row) * row_bytes;
+    rows.odd[r] = odd_row(row, row_bytes);
+}
+
+// `x` is the first quarter of the unit's first run, of row 0; `x_second` of its second.
 template <typename W, short NR, short R>
-METAL_FUNC void row_products(device const uchar *weights, uint row_bytes, uint first, uint outputs, uint runs,
-                             device const float *x, uint x_stride, ushort lane, thread float (&sums)[NR][R]) {
-    device const uchar *rows[NR];
-    for (short r = 0; r < NR; ++r) {
-        rows[r] = weights + ulong(min(first + r, outputs - 1)) * row_bytes; // the last group may be short
-        for (short c = 0; c < R; ++c)
-            sums[r][c] = 0.0f;
-    }
-    for (uint i = lane; i < runs; i += 32) {
-        float4 in[R][4];
+METAL_FUNC void multiply_unit(thread const typename W::Raw *raw, ushort unit, device const float4 *x, device const float4 *x_second, uint x_stride4,
+                              thread float (&sums)[NR][R]) {
+    float2 scale[NR];
+    float2 low[NR];
+    UNROLLED for (short r = 0; r < NR; ++r)
+        W::scales(raw[r], unit, scale[r], low[r]);
+    UNROLLED for (short part = 0; part < W::kRuns; ++part) {
+        float products[NR][R];
         float total[R];
-        for (short c = 0; c < R; ++c) {
-            device const float4 *from = (device const float4 *)(x + ulong(c) * x_stride) + i / 32 * 128 + lane;
-            for (short k = 0; k < 4; ++k)
-                in[c][k] = from[32 * k];
-            total[c] = W::kLow ? sum_of((in[c][0] + in[c][1]) + (in[c][2] + in[c][3])) : 0.0f;
-        }
-        for (short r = 0; r < NR; ++r) {
-            float4 w[4];
-            float scale = 1.0f;
-            float low = 0.0f;
-            W::unpack(rows[r], i, w, scale, low);
-            for (short c = 0; c < R; ++c) {
-                float4 parts = w[0] * in[c][0];
-                for (short k = 1; k < 4; ++k)
-                    parts = multiply_add(w[k], in[c][k], parts);
-                const float product = sum_of(parts);
-                sums[r][c] = W::kScaled ? fma(scale, product, sums[r][c]) : sums[r][c] + product;
+        UNROLLED for (short k = 0; k < 4; ++k) {
+            float4 in[R];
+            UNROLLED for (short c = 0; c < R; ++c) {
+                in[c] = (part == 0 ? x : x_second)[c * x_stride4 + 32 * k];
                 if (W::kLow)
-                    sums[r][c] = fma(-low, total[c], sums[r][c]);
+                    total[c] = k == 0 ? sum_of(in[c]) : total[c] + sum_of(in[c]);
+            }
+            UNROLLED for (short r = 0; r < NR; ++r) {
+                const float4 w = W::quarter(raw[r], unit, part, k);
+                UNROLLED for (short c = 0; c < R; ++c)
+                    products[r][c] = k == 0 ? dot_of(w, in[c]) : dot_and(w, in[c], products[r][c]);
             }
         }
+        UNROLLED for (short r = 0; r < NR; ++r)
+            UNROLLED for (short c = 0; c < R; ++c) {
+                const float s = part == 0 ? scale[r].x : scale[r].y;
+                sums[r][c] = W::kScaled ? fma(s, products[r][c], sums[r][c]) : sums[r][c] + products[r][c];
+                if (W::kLow)
+                    sums[r][c] = fma(part == 0 ? -low[r].x : -low[r].y, total[c], sums[r][c]);
+            }
     }
-    for (short r = 0; r < NR; ++r)
-        for (short c = 0; c < R; ++c)
+}
+
+template <typename W, short NR>
+METAL_FUNC void load_units(thread const WeightRows<NR> &rows, uint tile, ushort unit, thread typename W::Raw *raw) {
+    UNROLLED for (short r = 0; r < NR; ++r)
+        W::load(rows.at[r] + ulong(tile) * W::kTileBytes, rows.odd[r], unit, raw[r]);
+}
+
+template <typename W, short NR, short R>
+METAL_FUNC void row_products(thread const WeightRows<NR> &rows, uint runs, device const float *x, uint x_stride, ushort lane,
+                             thread float (&sums)[NR][R]) {
+    UNROLLED for (short r = 0; r < NR; ++r)
+        UNROLLED for (short c = 0; c < R; ++c)
+            sums[r][c] = 0.0f;
+    const uint units = runs / W::kRuns;
+    const uint run = first_run<W>(lane);
+    device const float4 *from = (device const float4 *)x + run / 32 * 128 + run_place(run % 32);
+    device const float4 *from_second = (device const float4 *)x + run / 32 * 128 + run_place((run + W::kSecond) % 32);
+    const uint tile_x = W::kRuns * 128; // float4
+    if (!W::kManyLoads) {
+        for (uint tile = 0; 32 * tile + lane < units; ++tile) {
+            typename W::Raw raw[NR];
+            load_units<W, NR>(rows, tile, lane, raw);
+            multiply_unit<W, NR, R>(raw, lane, from + tile * tile_x, from_second + tile * tile_x, x_stride / 4, sums);
+        }
+    } else {
+        const uint tiles = units / 32;
+        for (uint tile = 0; tile < tiles; ++tile) {
+            typename W::Raw raw[NR];
+            load_units<W, NR>(rows, tile, lane, raw);
+            // Left alone, a compiler may put every load in front of its use, and the lane waits for memory many times.
+            simdgroup_barrier(mem_flags::mem_none);
+            multiply_unit<W, NR, R>(raw, lane, from + tile * tile_x, from_second + tile * tile_x, x_stride / 4, sums);
+        }
+        if (lane < units % 32) {
+            typename W::Raw raw[NR];
+            load_units<W, NR>(rows, tiles, lane, raw);
+            multiply_unit<W, NR, R>(raw, lane, from + tiles * tile_x, from_second + tiles * tile_x, x_stride / 4, sums);
+        }
+    }
+    UNROLLED for (short r = 0; r < NR; ++r)
+        UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = tree_sum(sums[r][c]);
 }
 
@@ -61,20 +111,22 @@ kernel void matvec(constant ProductArgs &args [[buffer(0)]], device const float 
     const uint outputs = args.rows[m];
     if (first >= outputs)
         return;
+    WeightRows<NR> rows;
+    UNROLLED for (short r = 0; r < NR; ++r) // the last tile may be short
+        set_row(rows, r, choose(m, w0, w1, w2, w3), min(first + r, outputs - 1), args.row_bytes);
     float sums[NR][R];
-    row_products<W, NR, R>(choose(m, w0, w1, w2, w3), args.row_bytes, first, outputs, args.cols / 16, x, args.x_stride,
-                           lane, sums);
+    row_products<W, NR, R>(rows, args.cols / 16, x, args.x_stride, lane, sums);
     if (lane != 0)
         return;
     device const float *bias = choose(m, bias0, bias1, bias2, bias3);
     device float *out = choose(m, out0, out1, out2, out3);
-    for (short c = 0; c < R; ++c)
-        for (short r = 0; r < NR; ++r)
+    UNROLLED for (short c = 0; c < R; ++c)
+        UNROLLED for (short r = 0; r < NR; ++r)
             if (first + r < outputs)
                 out[ulong(c) * args.out_stride[m] + first + r] = finish(args, m, bias, first + r, sums[r][c]);
 }
 
-// activation(gate) * up of two matrices of the same shape, in lane order for the product that follows.
+// activation(gate) * up of two matrices of the same shape, in lane order for the product that follows. NR rows of each.
 template <typename W, short NR, short R>
 kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const float *x [[buffer(1)]],
                        device const uchar *gate [[buffer(2)]], device const uchar *up [[buffer(3)]],
@@ -86,17 +138,20 @@ kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const fl
     const uint outputs = args.rows[0];
     if (first >= outputs)
         return;
-    float gates[NR][R];
-    float ups[NR][R];
-    row_products<W, NR, R>(gate, args.row_bytes, first, outputs, args.cols / 16, x, args.x_stride, lane, gates);
-    row_products<W, NR, R>(up, args.row_bytes, first, outputs, args.cols / 16, x, args.x_stride, lane, ups);
+    WeightRows<2 * NR> rows;
+    UNROLLED for (short r = 0; r < NR; ++r) {
+        set_row(rows, r, gate, min(first + r, outputs - 1), args.row_bytes);
+        set_row(rows, NR + r, up, min(first + r, outputs - 1), args.row_bytes);
+    }
+    float sums[2 * NR][R];
+    row_products<W, 2 * NR, R>(rows, args.cols / 16, x, args.x_stride, lane, sums);
     if (lane != 0)
         return;
-    for (short c = 0; c < R; ++c)
-        for (short r = 0; r < NR; ++r)
+    UNROLLED for (short c = 0; c < R; ++c)
+        UNROLLED for (short r = 0; r < NR; ++r)
             if (first + r < outputs) {
-                const float a = finish(args, 0, gate_bias, first + r, gates[r][c]);
-                const float b = finish(args, 1, up_bias, first + r, ups[r][c]);
+                const float a = finish(args, 0, gate_bias, first + r, sums[r][c]);
+                const float b = finish(args, 1, up_bias, first + r, sums[NR + r][c]);
                 out[ulong(c) * args.out_stride[0] + lane_order(first + r)] = activate(args.gelu, a) * b;
             }
 }

@@ -5,13 +5,13 @@
 #include "weight_256.h"
 
 template [[host_name("embed_q4_k")]] kernel decltype(embed<Q4_K>) embed<Q4_K>;
-template [[host_name("matvec_q4_k_1")]] kernel decltype(matvec<Q4_K, 4, 1>) matvec<Q4_K, 4, 1>;
-template [[host_name("matvec_q4_k_2")]] kernel decltype(matvec<Q4_K, 4, 2>) matvec<Q4_K, 4, 2>;
-template [[host_name("matvec_q4_k_3")]] kernel decltype(matvec<Q4_K, 4, 3>) matvec<Q4_K, 4, 3>;
+template [[host_name("matvec_q4_k_1")]] kernel decltype(matvec<Q4_K, 2, 1>) matvec<Q4_K, 2, 1>;
+template [[host_name("matvec_q4_k_2")]] kernel decltype(matvec<Q4_K, 2, 2>) matvec<Q4_K, 2, 2>;
+template [[host_name("matvec_q4_k_3")]] kernel decltype(matvec<Q4_K, 2, 3>) matvec<Q4_K, 2, 3>;
 template [[host_name("matvec_q4_k_4")]] kernel decltype(matvec<Q4_K, 4, 4>) matvec<Q4_K, 4, 4>;
-template [[host_name("matvec_glu_q4_k_1")]] kernel decltype(matvec_glu<Q4_K, 2, 1>) matvec_glu<Q4_K, 2, 1>;
-template [[host_name("matvec_glu_q4_k_2")]] kernel decltype(matvec_glu<Q4_K, 2, 2>) matvec_glu<Q4_K, 2, 2>;
-template [[host_name("matvec_glu_q4_k_3")]] kernel decltype(matvec_glu<Q4_K, 2, 3>) matvec_glu<Q4_K, 2, 3>;
+template [[host_name("matvec_glu_q4_k_1")]] kernel decltype(matvec_glu<Q4_K, 1, 1>) matvec_glu<Q4_K, 1, 1>;
+template [[host_name("matvec_glu_q4_k_2")]] kernel decltype(matvec_glu<Q4_K, 1, 2>) matvec_glu<Q4_K, 1, 2>;
+template [[host_name("matvec_glu_q4_k_3")]] kernel decltype(matvec_glu<Q4_K, 1, 3>) matvec_glu<Q4_K, 1, 3>;
 template [[host_name("matvec_glu_q4_k_4")]] kernel decltype(matvec_glu<Q4_K, 2, 4>) matvec_glu<Q4_K, 2, 4>;
 template [[host_name("matmul_q4_k_8")]] kernel decltype(matmul<Q4_K, 8>) matmul<Q4_K, 8>;
 template [[host_name("matmul_q4_k_16")]] kernel decltype(matmul<Q4_K, 16>) matmul<Q4_K, 16>;

@@ -5,13 +5,13 @@
 #include "weight_32.h"
 
 template [[host_name("embed_q5_1")]] kernel decltype(embed<Q5_1>) embed<Q5_1>;
-template [[host_name("matvec_q5_1_1")]] kernel decltype(matvec<Q5_1, 4, 1>) matvec<Q5_1, 4, 1>;
-template [[host_name("matvec_q5_1_2")]] kernel decltype(matvec<Q5_1, 4, 2>) matvec<Q5_1, 4, 2>;
-template [[host_name("matvec_q5_1_3")]] kernel decltype(matvec<Q5_1, 4, 3>) matvec<Q5_1, 4, 3>;
+template [[host_name("matvec_q5_1_1")]] kernel decltype(matvec<Q5_1, 2, 1>) matvec<Q5_1, 2, 1>;
+template [[host_name("matvec_q5_1_2")]] kernel decltype(matvec<Q5_1, 2, 2>) matvec<Q5_1, 2, 2>;
+template [[host_name("matvec_q5_1_3")]] kernel decltype(matvec<Q5_1, 2, 3>) matvec<Q5_1, 2, 3>;
 template [[host_name("matvec_q5_1_4")]] kernel decltype(matvec<Q5_1, 4, 4>) matvec<Q5_1, 4, 4>;
-template [[host_name("matvec_glu_q5_1_1")]] kernel decltype(matvec_glu<Q5_1, 2, 1>) matvec_glu<Q5_1, 2, 1>;
-template [[host_name("matvec_glu_q5_1_2")]] kernel decltype(matvec_glu<Q5_1, 2, 2>) matvec_glu<Q5_1, 2, 2>;
-template [[host_name("matvec_glu_q5_1_3")]] kernel decltype(matvec_glu<Q5_1, 2, 3>) matvec_glu<Q5_1, 2, 3>;
+template [[host_name("matvec_glu_q5_1_1")]] kernel decltype(matvec_glu<Q5_1, 1, 1>) matvec_glu<Q5_1, 1, 1>;
+template [[host_name("matvec_glu_q5_1_2")]] kernel decltype(matvec_glu<Q5_1, 1, 2>) matvec_glu<Q5_1, 1, 2>;
+template [[host_name("matvec_glu_q5_1_3")]] kernel decltype(matvec_glu<Q5_1, 1, 3>) matvec_glu<Q5_1, 1, 3>;
 template [[host_name("matvec_glu_q5_1_4")]] kernel decltype(matvec_glu<Q5_1, 2, 4>) matvec_glu<Q5_1, 2, 4>;
 template [[host_name("matmul_q5_1_8")]] kernel decltype(matmul<Q5_1, 8>) matmul<Q5_1, 8>;
 template [[host_name("matmul_q5_1_16")]] kernel decltype(matmul<Q5_1, 16>) matmul<Q5_1, 16>;

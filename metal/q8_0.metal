@@ -5,13 +5,13 @@
 #include "weight_32.h"
 
 template [[host_name("embed_q8_0")]] kernel decltype(embed<Q8_0>) embed<Q8_0>;
-template [[host_name("matvec_q8_0_1")]] kernel decltype(matvec<Q8_0, 4, 1>) matvec<Q8_0, 4, 1>;
-template [[host_name("matvec_q8_0_2")]] kernel decltype(matvec<Q8_0, 4, 2>) matvec<Q8_0, 4, 2>;
-template [[host_name("matvec_q8_0_3")]] kernel decltype(matvec<Q8_0, 4, 3>) matvec<Q8_0, 4, 3>;
+template [[host_name("matvec_q8_0_1")]] kernel decltype(matvec<Q8_0, 2, 1>) matvec<Q8_0, 2, 1>;
+template [[host_name("matvec_q8_0_2")]] kernel decltype(matvec<Q8_0, 2, 2>) matvec<Q8_0, 2, 2>;
+template [[host_name("matvec_q8_0_3")]] kernel decltype(matvec<Q8_0, 2, 3>) matvec<Q8_0, 2, 3>;
 template [[host_name("matvec_q8_0_4")]] kernel decltype(matvec<Q8_0, 4, 4>) matvec<Q8_0, 4, 4>;
-template [[host_name("matvec_glu_q8_0_1")]] kernel decltype(matvec_glu<Q8_0, 2, 1>) matvec_glu<Q8_0, 2, 1>;
-template [[host_name("matvec_glu_q8_0_2")]] kernel decltype(matvec_glu<Q8_0, 2, 2>) matvec_glu<Q8_0, 2, 2>;
-template [[host_name("matvec_glu_q8_0_3")]] kernel decltype(matvec_glu<Q8_0, 2, 3>) matvec_glu<Q8_0, 2, 3>;
+template [[host_name("matvec_glu_q8_0_1")]] kernel decltype(matvec_glu<Q8_0, 1, 1>) matvec_glu<Q8_0, 1, 1>;
+template [[host_name("matvec_glu_q8_0_2")]] kernel decltype(matvec_glu<Q8_0, 1, 2>) matvec_glu<Q8_0, 1, 2>;
+template [[host_name("matvec_glu_q8_0_3")]] kernel decltype(matvec_glu<Q8_0, 1, 3>) matvec_glu<Q8_0, 1, 3>;
 template [[host_name("matvec_glu_q8_0_4")]] kernel decltype(matvec_glu<Q8_0, 2, 4>) matvec_glu<Q8_0, 2, 4>;
 template [[host_name("matmul_q8_0_8")]] kernel decltype(matmul<Q8_0, 8>) matmul<Q8_0, 8>;
 template [[host_name("matmul_q8_0_16")]] kernel decltype(matmul<Q8_0, 16>) matmul<Q8_0, 16>;

@@ -1,41 +1,68 @@
-// How the kernels read a weight row: in runs of 16 consecutive values that share one scale.
+// How the kernels read a weight row. Sixteen consecutive values are a run; a unit is what a lane reads at once: one run,
+// or the two (kSecond runs apart) whose fields share the same bytes. 32 units are a tile, kTileBytes in the file.
 //
-//     struct T { enum { kScaled, kLow }; static void unpack(row, i, values, scale, low); };
+//     struct T {
+//         enum { kRuns, kSecond, kTileBytes, kScaled, kLow, kManyLoads };
+//         struct Raw { ... };                                  // a unit's bytes, in registers
+//         static void load(tile, odd, unit, raw);
+//         static void scales(raw, unit, scale, low);           // of the unit's first and second run
+//         static float4 quarter(raw, unit, part, k);           // values 4 k .. of run `part`: 0 or 1
+//     };
 //
-// unpack() gives run i of a row as four float4 of small whole numbers (or, where kScaled is 0, the values themselves),
-// with value = scale * whole - low; low is used only where kLow is 1. Blocks of the file start at multiples of 2 bytes
-// for most types, so that wider fields are put together from shorts.
+// `unit` is 0..31; `odd` is 2 where the row begins in the middle of a word, else 0. load() is apart from the rest so
+// that the loads of several units are in flight before one is used. A quarter is four small whole numbers (or, where
+// kScaled is 0, the values themselves): value = scale * whole - low; low is used only where kLow is 1. kManyLoads is 0 where
+// a unit's loads are two wide ones (matvec.h).
 #pragma once
 
 #include "common.h"
 
 METAL_FUNC float half_at(device const uchar *p) { return float(*(device const half *)p); }
 METAL_FUNC uint ushort_at(device const uchar *p) { return *(device const ushort *)p; }
+METAL_FUNC float low_half(uint word) { return float(as_type<half2>(word).x); }
+METAL_FUNC float high_half(uint word) { return float(as_type<half2>(word).y); }
 
-// 16 bytes at a multiple of 2.
-METAL_FUNC uint4 bytes16(device const uchar *p) {
-    device const ushort *s = (device const ushort *)p;
-    return uint4(uint(s[0]) | uint(s[1]) << 16, uint(s[2]) | uint(s[3]) << 16, uint(s[4]) | uint(s[5]) << 16,
-                 uint(s[6]) | uint(s[7]) << 16);
+// 16 bytes at a multiple of 16, and of 4.
+METAL_FUNC uint4 aligned_bytes16(device const uchar *p) { return *(device const uint4 *)p; }
+METAL_FUNC uint4 bytes16(device const uchar *p) { return *(device const packed_uint4 *)p; }
+
+METAL_FUNC uint word_of(uint4 words, ushort k) { return k == 0 ? words.x : k == 1 ? words.y : k == 2 ? words.z : words.w; }
+
+// 16 bytes at a multiple of 2: loaded as the words they lie in, for which half as many loads are needed as for shorts,
+// and put together when they are used.
+struct SplitBytes {
+    uint4 words;
+    uint end; // the last two bytes, where the first word begins two bytes early
+    bool split;
+};
+METAL_FUNC void load_split(device const uchar *p, bool split, thread SplitBytes &bytes) {
+    bytes.words = bytes16(split ? p - 2 : p);
+    bytes.end = ushort_at(split ? p + 14 : p);
+    bytes.split = split;
 }
-METAL_FUNC uint4 aligned_bytes16(device const uchar *p) { return *(device const uint4 *)p; } // at a multiple of 16
+METAL_FUNC uint split_word(thread const SplitBytes &bytes, ushort k) {
+    const uint low = word_of(bytes.words, k), high = k == 3 ? bytes.end : word_of(bytes.words, k + 1);
+    return bytes.split ? low >> 16 | high << 16 : low;
+}
 
-// The four bytes of a word, each less `offset`. 0x6400 | b is the half 1024 + b: one operation makes two halves, where
-// conversions of integers run at a fraction of the speed. Exact: everything stays below 2048.
-METAL_FUNC float4 whole4(uint word, half offset) {
-    const half2 even = as_type<half2>((word & 0x00ff00ffu) | 0x64006400u) - half2(offset + 1024.0h);
-    const half2 odd = as_type<half2>((word >> 8 & 0x00ff00ffu) | 0x64006400u) - half2(offset + 1024.0h);
+// The four fields of a word, one a byte, each less `offset`: `mask` selects one in bytes 0 and 2. 0x6400 | b is the half
+// 1024 + b: one operation makes two halves, where conversions of integers run at a fraction of the speed. Exact: every
+// number is below 2048.
+METAL_FUNC float4 whole4(uint word, uint mask, half offset) {
+    const half2 even = as_type<half2>((word & mask) | 0x64006400u) - half2(offset + 1024.0h);
+    const half2 odd = as_type<half2>((word >> 8 & mask) | 0x64006400u) - half2(offset + 1024.0h);
     return float4(float(even.x), float(odd.x), float(even.y), float(odd.y));
 }
-METAL_FUNC void whole16(uint4 words, half offset, thread float4 *values) {
-    values[0] = whole4(words.x, offset);
-    values[1] = whole4(words.y, offset);
-    values[2] = whole4(words.z, offset);
-    values[3] = whole4(words.w, offset);
+// The same for fields that begin at bit `shift` of their bytes, without shifting them: also exact.
+METAL_FUNC float4 whole4_at(uint word, uint shift, uint mask, half offset) {
+    const half unit = as_type<half>(ushort((15 - shift) << 10)); // 2^-shift
+    const half2 zero = half2(-1024.0h * unit - offset);
+    const half2 even = as_type<half2>((word & (mask << shift)) | 0x64006400u) * half2(unit) + zero;
+    const half2 odd = as_type<half2>((word >> 8 & (mask << shift)) | 0x64006400u) * half2(unit) + zero;
+    return float4(float(even.x), float(odd.x), float(even.y), float(odd.y));
 }
-METAL_FUNC uint4 fields(uint4 words, uint shift, uint mask) { // of every byte
-    return uint4(words.x >> shift & mask, words.y >> shift & mask, words.z >> shift & mask, words.w >> shift & mask);
-}
+// Each byte's bit or bits from `from` up, moved to `to`; the other bits are to be masked.
+METAL_FUNC uint moved(uint word, uint from, uint to) { return rotate(word, (to - from) & 31u); }
 
 // Bits 0..3 of `bits` to bit `to` of bytes 0..3 of a word.
 METAL_FUNC uint spread_bits(uint bits, uint to) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << to; }
@@ -43,10 +70,31 @@ METAL_FUNC uint spread_bits(uint bits, uint to) { return ((bits & 15u) * 0x00204
 // The levels of IQ4_NL and IQ4_XS; part of the format.
 constant float kIq4Levels[16] = {-127.0f, -104.0f, -83.0f, -65.0f, -49.0f, -35.0f, -22.0f, -10.0f,
                                  1.0f,    13.0f,   25.0f,  38.0f,  53.0f,  69.0f,  89.0f,  113.0f};
-METAL_FUNC void levels16(uint4 words, thread float4 *values) {
-    for (short w = 0; w < 4; ++w) {
-        const uint word = w == 0 ? words.x : w == 1 ? words.y : w == 2 ? words.z : words.w;
-        values[w] = float4(kIq4Levels[word & 15u], kIq4Levels[word >> 8 & 15u], kIq4Levels[word >> 16 & 15u],
-                           kIq4Levels[word >> 24 & 15u]);
-    }
+METAL_FUNC float4 levels4(uint word, uint shift) {
+    const uint w = word >> shift;
+    return float4(kIq4Levels[w & 15u], kIq4Levels[w >> 8 & 15u], kIq4Levels[w >> 16 & 15u], kIq4Levels[w >> 24 & 15u]);
 }
+
+// The first run of a unit of a tile.
+template <typename W>
+METAL_FUNC uint first_run(uint unit) {
+    return W::kRuns == 1 ? unit : unit / W::kSecond * (2 * W::kSecond) + unit % W::kSecond;
+}
+
+// Run i of a row.
+template <typename W>
+METAL_FUNC void unpack(device const uchar *row, uint odd, uint i, thread float4 *values, thread float &scale, thread float &low) {
+    const uint in_tile = i % (32 * W::kRuns);
+    const ushort unit = W::kRuns == 1 ? in_tile : in_tile / (2 * W::kSecond) * W::kSecond + in_tile % W::kSecond;
+    const ushort part = W::kRuns == 1 ? 0 : in_tile / W::kSecond % 2;
+    typename W::Raw raw;
+    W::load(row + ulong(i / (32 * W::kRuns)) * W::kTileBytes, odd, unit, raw);
+    float2 scales = float2(1.0f);
+    float2 lows = float2(0.0f);
+    W::scales(raw, unit, scales, lows);
+    scale = part == 0 ? scales.x : scales.y;
+    low = part == 0 ? lows.x : lows.y;
+    UNROLLED for (short k = 0; k < 4; ++k)
+        values[k] = W::quarter(raw, unit, part, k);
+}
+METAL_FUNC uint odd_row(uint row, uint row_bytes) { return row * row_bytes & 2u; }

@@ -1,74 +1,126 @@
 // Types with 32 values a block: two runs. A nibble plane has run 0 in the low and run 1 in the high halves of its
-// 16 bytes. Layouts: csrc/gguf/dequant_32.cpp.
+// 16 bytes, so that a unit is a block. Layouts: csrc/gguf/dequant_32.cpp.
 #pragma once
 
 #include "weight.h"
 
-// half d | 32 x int8
+// half d | 32 x int8. A unit is one run here.
 struct Q8_0 {
-    enum { kScaled = 1, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &scale, thread float &) {
-        device const uchar *block = row + 34 * ulong(i / 2);
-        scale = half_at(block);
-        const uint4 words = bytes16(block + 2 + 16 * (i % 2));
-        whole16(words ^ uint4(0x80808080u), 128.0h, values); // signed to unsigned bytes and back
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 16 * 34, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        SplitBytes bytes;
+        float d;
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+        const uint at = 34 * (unit / 2);
+        load_split(tile + at + 2 + 16 * (unit % 2), ((at ^ odd) & 2u) == 0, raw.bytes);
+        raw.d = half_at(tile + at);
+    }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) {
+        return whole4(split_word(raw.bytes, k) ^ 0x80808080u, 0x00ff00ffu, 128.0h); // signed to unsigned bytes and back
     }
 };
 
 // half d | nibbles
 struct Q4_0 {
-    enum { kScaled = 1, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &scale, thread float &) {
-        device const uchar *block = row + 18 * ulong(i / 2);
-        scale = half_at(block);
-        whole16(fields(bytes16(block + 2), 4 * (i % 2), 0x0f0f0f0fu), 8.0h, values);
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        SplitBytes nibbles;
+        float d;
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+        load_split(tile + 18 * unit + 2, ((18 * unit ^ odd) & 2u) == 0, raw.nibbles);
+        raw.d = half_at(tile + 18 * unit);
+    }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+        return whole4_at(split_word(raw.nibbles, k), 4 * part, 0x000f000fu, 8.0h);
     }
 };
 
 // half d | half m | nibbles
 struct Q4_1 {
-    enum { kScaled = 1, kLow = 1 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &scale, thread float &low) {
-        device const uchar *block = row + 20 * ulong(i / 2);
-        scale = half_at(block);
-        low = -half_at(block + 2);
-        whole16(fields(bytes16(block + 4), 4 * (i % 2), 0x0f0f0f0fu), 0.0h, values);
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 20, kScaled = 1, kLow = 1, kManyLoads = 1 };
+    struct Raw {
+        uint header;
+        uint4 nibbles;
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+        raw.header = *(device const uint *)(tile + 20 * unit);
+        raw.nibbles = bytes16(tile + 20 * unit + 4);
+    }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &low) {
+        scale = float2(low_half(raw.header));
+        low = float2(-high_half(raw.header));
+    }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+        return whole4_at(word_of(raw.nibbles, k), 4 * part, 0x000f000fu, 0.0h);
     }
 };
 
-// Nibbles with a fifth bit each, from 16 bits of them.
-METAL_FUNC uint4 nibbles_and_bits(uint4 words, uint run, uint bits) {
-    return fields(words, 4 * run, 0x0f0f0f0fu) |
-           uint4(spread_bits(bits, 4), spread_bits(bits >> 4, 4), spread_bits(bits >> 8, 4), spread_bits(bits >> 12, 4));
+// Four nibbles with a fifth bit each, of the block's 32: quarter k of run `part`.
+METAL_FUNC float4 five_bits(uint nibbles, uint bits, ushort part, ushort k, half offset) {
+    const uint high = spread_bits(bits >> (16 * part + 4 * k), 4);
+    return whole4((nibbles >> (4 * part) & 0x0f0f0f0fu) | high, 0x001f001fu, offset);
 }
 
 // half d | 32 high bits | nibbles
 struct Q5_0 {
-    enum { kScaled = 1, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &scale, thread float &) {
-        device const uchar *block = row + 22 * ulong(i / 2);
-        scale = half_at(block);
-        whole16(nibbles_and_bits(bytes16(block + 6), i % 2, ushort_at(block + 2 + 2 * (i % 2))), 16.0h, values);
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 22, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        SplitBytes nibbles;
+        uint bits;
+        float d;
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+        device const uchar *block = tile + 22 * unit;
+        load_split(block + 6, ((22 * unit ^ odd) & 2u) == 0, raw.nibbles);
+        raw.bits = ushort_at(block + 2) | ushort_at(block + 4) << 16;
+        raw.d = half_at(block);
+    }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+        return five_bits(split_word(raw.nibbles, k), raw.bits, part, k, 16.0h);
     }
 };
 
 // half d | half m | 32 high bits | nibbles
 struct Q5_1 {
-    enum { kScaled = 1, kLow = 1 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &scale, thread float &low) {
-        device const uchar *block = row + 24 * ulong(i / 2);
-        scale = half_at(block);
-        low = -half_at(block + 2);
-        whole16(nibbles_and_bits(bytes16(block + 8), i % 2, ushort_at(block + 4 + 2 * (i % 2))), 0.0h, values);
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 24, kScaled = 1, kLow = 1, kManyLoads = 1 };
+    struct Raw {
+        uint2 header;
+        uint2 nibbles[2];
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+        device const uint2 *block = (device const uint2 *)(tile + 24 * unit);
+        raw.header = block[0];
+        raw.nibbles[0] = block[1];
+        raw.nibbles[1] = block[2];
+    }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &low) {
+        scale = float2(low_half(raw.header.x));
+        low = float2(-high_half(raw.header.x));
+    }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+        const uint2 two = raw.nibbles[k / 2];
+        return five_bits(k % 2 == 0 ? two.x : two.y, raw.header.y, part, k, 0.0h);
     }
 };
 
 // half d | nibbles, each the number of a level
 struct IQ4_NL {
-    enum { kScaled = 1, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &scale, thread float &) {
-        device const uchar *block = row + 18 * ulong(i / 2);
-        scale = half_at(block);
-        levels16(fields(bytes16(block + 2), 4 * (i % 2), 0x0f0f0f0fu), values);
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        SplitBytes nibbles;
+        float d;
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+        load_split(tile + 18 * unit + 2, ((18 * unit ^ odd) & 2u) == 0, raw.nibbles);
+        raw.d = half_at(tile + 18 * unit);
+    }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+        return levels4(split_word(raw.nibbles, k), 4 * part);
     }
 };

@@ -4,34 +4,50 @@
 #include "weight.h"
 
 struct F32 {
-    enum { kScaled = 0, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &, thread float &) {
-        device const float4 *p = (device const float4 *)(row + 64 * ulong(i));
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 2048, kScaled = 0, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        float4 values[4];
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
         for (short k = 0; k < 4; ++k)
-            values[k] = p[k];
+            raw.values[k] = *(device const float4 *)(tile + 64 * unit + 16 * k);
     }
+    static METAL_FUNC void scales(thread const Raw &, ushort, thread float2 &, thread float2 &) {}
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) { return raw.values[k]; }
 };
 
 struct F16 {
-    enum { kScaled = 0, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &, thread float &) {
-        device const half4 *p = (device const half4 *)(row + 32 * ulong(i));
-        for (short k = 0; k < 4; ++k)
-            values[k] = float4(p[k]);
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 1024, kScaled = 0, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        uint4 words[2];
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+        raw.words[0] = aligned_bytes16(tile + 32 * unit);
+        raw.words[1] = aligned_bytes16(tile + 32 * unit + 16);
+    }
+    static METAL_FUNC void scales(thread const Raw &, ushort, thread float2 &, thread float2 &) {}
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) {
+        const uint4 w = raw.words[k / 2];
+        const uint a = k % 2 == 0 ? w.x : w.z, b = k % 2 == 0 ? w.y : w.w;
+        return float4(low_half(a), high_half(a), low_half(b), high_half(b));
     }
 };
 
 // The upper half of a float32. Not `bfloat`, which the oldest supported systems do not have.
 struct BF16 {
-    enum { kScaled = 0, kLow = 0 };
-    static METAL_FUNC void unpack(device const uchar *row, uint i, thread float4 *values, thread float &, thread float &) {
-        device const uint4 *p = (device const uint4 *)(row + 32 * ulong(i));
-        for (short k = 0; k < 2; ++k) {
-            const uint4 w = p[k];
-            values[2 * k] = float4(as_type<float>(w.x << 16), as_type<float>(w.x & 0xffff0000u), as_type<float>(w.y << 16),
-                                   as_type<float>(w.y & 0xffff0000u));
-            values[2 * k + 1] = float4(as_type<float>(w.z << 16), as_type<float>(w.z & 0xffff0000u),
-                                       as_type<float>(w.w << 16), as_type<float>(w.w & 0xffff0000u));
-        }
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 1024, kScaled = 0, kLow = 0, kManyLoads = 1 };
+    struct Raw {
+        uint4 words[2];
+    };
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+        raw.words[0] = aligned_bytes16(tile + 32 * unit);
+        raw.words[1] = aligned_bytes16(tile + 32 * unit + 16);
+    }
+    static METAL_FUNC void scales(thread const Raw &, ushort, thread float2 &, thread float2 &) {}
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) {
+        const uint4 w = raw.words[k / 2];
+        const uint a = k % 2 == 0 ? w.x : w.z, b = k % 2 == 0 ? w.y : w.w;
+        return float4(as_type<float>(a << 16), as_type<float>(a & 0xffff0000u), as_type<float>(b << 16),
+                      as_type<float>(b & 0xffff0000u));
     }
 };

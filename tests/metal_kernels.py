@@ -66,7 +66,8 @@ def run(name: str, kernel: str, mode: str, buffers: list[Any], grid: tuple[int, 
 def lane_order(n: int) -> np.ndarray:
     """Index of value i of a row in a matvec's input (metal/common.h)."""
     i = np.arange(n)
-    return i // 512 * 512 + i // 4 % 4 * 128 + i // 16 % 32 * 4 + i % 4
+    run = i // 16 % 32
+    return i // 512 * 512 + i // 4 % 4 * 128 + (run ^ run >> 1) * 4 + i % 4
 
 
 def in_lane_order(x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from metal_sim import build
 ROOT = Path(__file__).resolve().parent.parent.parent
 METAL, OUT = ROOT / "metal", ROOT / "build" / "gpu"
 TUNED = ("q8_0", "q4_0", "q4_k", "q6_k")
-OUTPUTS = (1, 2, 4, 8)
+OUTPUTS = (1, 2, 4)
 
 
 def variant(name: str, outputs: int) -> str:

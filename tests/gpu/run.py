@@ -16,10 +16,10 @@ from metal_sim.cuda import Launch, Library, Memory
 from quant_blocks import ALL_TYPES, random_weights
 
 from . import rows
-from .shapes import NR, Product
+from .shapes import Product
 
 PTX = Path(__file__).resolve().parent.parent.parent / "build" / "gpu"
-FULL, SMALL = (19968, 6656), (75, 768)  # a Muse Glimmer FFN matrix; a shape with tails
+FULL, DOWN, SMALL = (19968, 6656), (6656, 19968), (75, 768)  # Muse Glimmer FFN matrices; a shape with tails
 REPEATS = 20
 failures: list[str] = []
 
@@ -122,13 +122,13 @@ def all_of(launches: Sequence[Launch], rounds: int) -> Callable[[], None]:
     return run
 
 
-def bandwidth(quant: str, peak: float, file: str, outputs: int = NR) -> None:
+def bandwidth(quant: str, peak: float, file: str, outputs: int | None = None, shape: tuple[int, int] = FULL) -> None:
     """GB/s of weights at widths 1-4, its share of the copy bandwidth, and the gain in rows a second over width 1."""
-    library, blocks = Library(PTX / f"{file}.ptx"), stored(quant, FULL)
-    product = Product(blocks, FULL[1], copies=max(2, int(6e8 / blocks.nbytes)))
-    line, first = f"| {file} |", 0.0
+    library, blocks = Library(PTX / f"{file}.ptx"), stored(quant, shape)
+    product = Product(blocks, shape[1], copies=max(2, int(6e8 / blocks.nbytes)))
+    line, first = f"| {file}{'' if shape == FULL else ' ' + str(shape)} |", 0.0
     for width in (1, 2, 3, 4):
-        x = np.random.default_rng(2).standard_normal((width, FULL[1])).astype(np.float32)
+        x = np.random.default_rng(2).standard_normal((width, shape[1])).astype(np.float32)
         launches, _ = product.matvecs(library, f"matvec_{quant.lower()}", x, outputs)
         taken = seconds(all_of(launches, 4)) / (4 * len(launches))
         first = first or taken
@@ -149,6 +149,8 @@ def main() -> int:
         print(f"\ncopy bandwidth {peak / 1e9:.0f} GB/s\n\n| matvec {FULL} | width 1 | 2 | 3 | 4 |\n| --- | --- | --- | --- | --- |")
         for quant in ALL_TYPES:
             bandwidth(quant, peak, quant.lower())
+        for quant in ("Q4_K", "Q5_K", "Q6_K", "Q8_0", "Q4_0"):
+            bandwidth(quant, peak, quant.lower(), shape=DOWN)
         for path in sorted(PTX.glob("*-nr*.ptx")):
             name, outputs = path.stem.split("-nr")
             bandwidth(name.upper(), peak, path.stem, int(outputs))

@@ -7,7 +7,6 @@ from metal_kernels import in_lane_order, packed
 from metal_sim.cuda import Launch, Library, Memory
 
 GROUPS = 4  # SIMD-groups of a threadgroup
-NR = 4  # outputs of a matvec's SIMD-group
 
 
 class Product:
@@ -27,12 +26,12 @@ class Product:
         four = {i: weight for i in range(2, 6)} | {i: out for i in range(6, 14)}
         return {0: args, 1: x, **four}
 
-    def matvecs(self, library: Library, name: str, x: np.ndarray, outputs: int = NR) -> tuple[list[Launch], Memory]:
+    def matvecs(self, library: Library, name: str, x: np.ndarray, outputs: int | None = None) -> tuple[list[Launch], Memory]:
         """A launch for each copy, all into one output [rows of x, rows]."""
         lanes = in_lane_order(x)
         args, given = self._args(len(x), lanes.shape[1]), Memory(lanes)
         out = Memory(np.full((len(x), self.rows), np.nan, np.float32))
-        grid = (-(-self.rows // (outputs * GROUPS)),)
+        grid = (-(-self.rows // ((outputs or (4 if len(x) == 4 else 2)) * GROUPS)),)
         return [
             library.prepare(f"{name}_{len(x)}", self._buffers(args, given, w, out), grid, (32 * GROUPS,))
             for w in self.weights

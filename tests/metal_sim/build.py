@@ -47,6 +47,8 @@ MODES = {
 _PTX = ["-target", "nvptx64-nvidia-cuda", "-march=sm_90", "-Xclang", "-target-feature", "-Xclang", "+ptx78", "-O3"]
 _PTX += ["-S", "-std=c++17", "-DMSL_PTX", "-nostdinc", "-nogpulib", "-fno-rtti", "-fno-threadsafe-statics", *_KERNEL]
 _PTX += ["-Wno-unknown-attributes", "-Wno-unused-command-line-argument"]
+# Apple's compiler inlines everything; where clang does not, pointers lose their address space on the way.
+_PTX += ["-mllvm", "-inline-threshold=1000000"]
 _LINT = ["-std=c++14", "-fsyntax-only", "-DMSL_LINT", *_KERNEL, *_WARNINGS]
 _LINT += ["-Werror", "-Wshadow"]
 

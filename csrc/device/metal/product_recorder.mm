@@ -8,12 +8,13 @@ namespace muser::metal {
 namespace {
 
 constexpr uint32_t kGroups = 4;        // SIMD-groups of a threadgroup
-constexpr uint32_t kOutputs = 4;       // of a matvec's SIMD-group: NR of metal/<type>.metal
-constexpr uint32_t kGluOutputs = 2;    // of each of the two matrices
 constexpr uint32_t kTileOutputs = 16;  // of a matmul's SIMD-group
 constexpr uint32_t kGluThreads = 256;
 
 uint32_t parts(uint32_t n, uint32_t of) { return (n + of - 1) / of; }
+
+// Of a matvec's SIMD-group: NR of metal/<type>.metal. Half as many of each of the two matrices of a glu.
+uint32_t matvec_outputs(uint32_t n_rows) { return n_rows == 4 ? 4 : 2; }
 
 uint32_t tile_rows(uint32_t n_rows) { return n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 32; }
 
@@ -37,7 +38,7 @@ void ProductRecorder::encode(const Source &source, std::span<const Product> prod
     const Kernel &kernel = state_.few ? state_.kernels.matvec(type, source.n_rows)
                                       : state_.kernels.matmul(type, tile_rows(source.n_rows));
     const uint32_t threads = kernel.threads(kGroups * 32);
-    const uint32_t outputs = state_.few ? kOutputs : threads / 32 * kTileOutputs; // of a tile
+    const uint32_t outputs = state_.few ? matvec_outputs(source.n_rows) : threads / 32 * kTileOutputs; // of a tile
     ProductArgs args{};
     args.cols = source.cols;
     args.row_bytes = products[0].weight->row_bytes;
@@ -133,7 +134,7 @@ bool ProductRecorder::glu_in_product(Activation activation) {
     e.bind(4, gate.bias ? vector_of(*gate.bias) : gate.out);
     e.bind(5, up.bias ? vector_of(*up.bias) : up.out);
     e.bind(6, state_.workspace.glu_out());
-    e.dispatch(MTLSizeMake(parts(args.rows[0], threads / 32 * kGluOutputs), 1, 1), threads, in.bit, bit(kGluOut));
+    e.dispatch(MTLSizeMake(parts(args.rows[0], threads / 32 * matvec_outputs(in.n_rows) / 2), 1, 1), threads, in.bit, bit(kGluOut));
     waiting_.clear();
     return true;
 }

@@ -106,6 +106,7 @@ inline uint ctz(uint v) { return v ? static_cast<uint>(__builtin_ctz(v)) : 32; }
 template <class T> inline T extract_bits(T v, uint offset, uint bits) {
     return bits ? static_cast<T>((v >> offset) & ((static_cast<T>(1) << bits) - 1)) : 0;
 }
+inline uint rotate(uint v, uint n) { return __builtin_rotateleft32(v, n); }
 inline uint mulhi(uint a, uint b) { return static_cast<uint>((static_cast<ulong>(a) * b) >> 32); }
 
 // Metal has a precise and a fast form of these; here both are the C library's.
