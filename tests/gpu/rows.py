@@ -67,7 +67,7 @@ def norms(folder: Path, check: Check, cols: int) -> None:
     post, following = rng.standard_normal((2, cols)).astype(np.float32)
     out, picked = np.zeros_like(x), np.zeros(4, np.int32)
     args = packed("NormArgs", cols=cols, stride=cols, has_branch=1, has_post=1, has_next=1, post_eps=1e-8, next_eps=1e-5)
-    rms = lambda v, eps: v / np.sqrt((v.astype(np.float64) ** 2).mean(1, keepdims=True) + eps)  # noqa: E731
+    rms = lambda v, eps: v / np.sqrt((v.astype(np.float64) ** 2).mean(1, keepdims=True) + eps)
     expected = rms(x + rms(branch, 1e-8) * post, 1e-5) * following
     metal_kernels.run("norm", "residual_norm", "gpu", [args, x, branch, post, following, out, picked], (4,), 1024)
     worst = np.abs(out - expected).max()
