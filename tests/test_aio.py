@@ -100,9 +100,12 @@ async def test_the_event_loop_never_waits_for_the_engine():
 
 
 async def test_no_callback_works_5_ms_in_the_event_loop(monkeypatch):
-    """Of its own time, on the real engine and tokenizer, with long prompts. The best of three runs: a machine that is
-    short of memory bandwidth can lengthen one."""
+    """Of its own time, on the real engine and tokenizer, with long prompts. What gates is a ratio, to encoding the long
+    prompt once, which must never happen in the loop; on a machine at rest the longest callback takes about 2 ms. The best
+    of three runs, without the collector's walks over the objects of all other tests."""
     work, run = [], asyncio.events.Handle._run
+    gc.collect()
+    gc.freeze()
 
     def timed(handle):
         before = time.thread_time()
@@ -111,6 +114,9 @@ async def test_no_callback_works_5_ms_in_the_event_loop(monkeypatch):
 
     with Model.tiny(context=1024) as model:
         long = "The quick brown fox. " * 20_000
+        before = time.thread_time()
+        model.tokenize(long)
+        limit = max(0.005, (time.thread_time() - before) / 8)
         for _ in range(3):
             await asyncio.sleep(0)
             work.append([])
@@ -128,8 +134,9 @@ async def test_no_callback_works_5_ms_in_the_event_loop(monkeypatch):
                 )
             if max(work[-1]) < 0.005:
                 break
+    gc.unfreeze()
     assert all(len(one) > 50 for one in work)
-    assert min(max(one) for one in work) < 0.005
+    assert min(max(one) for one in work) < limit
 
 
 async def test_a_long_prompt_raises_instead_of_waiting_for_ever():
