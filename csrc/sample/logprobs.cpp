@@ -2,32 +2,16 @@
 #include "sample/logprobs.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <string>
 
 #include "core/error.h"
 #include "sample/block_best.h"
+#include "sample/weights.h"
 
 namespace muser {
 
 namespace {
-
-// exp(x) for -87 <= x <= 0 in float32, without branches so that a loop over it vectorizes; as in weights.h only products and
-// sums, each rounded on its own, so that every CPU gives the same number. Relative error below 3e-7.
-float exponential(float x) {
-    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float e = 1.0f / 5040;
-    e = e * r + 1.0f / 720;
-    e = e * r + 1.0f / 120;
-    e = e * r + 1.0f / 24;
-    e = e * r + 1.0f / 6;
-    e = e * r + 0.5f;
-    e = e * r + 1.0f;
-    e = e * r + 1.0f;
-    return e * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-}
 
 // One fixed tree.
 float sum_of_exponentials(std::span<const float> block, float best) {
@@ -37,7 +21,7 @@ float sum_of_exponentials(std::span<const float> block, float best) {
         e[i] = x > -87 ? x : -87; // e^-87 adds nothing
     }
     for (size_t i = 0; i < block.size(); ++i)
-        e[i] = exponential(e[i]);
+        e[i] = scaled_exponential<0>(e[i]);
     for (size_t half = kBlock / 2; half > 0; half /= 2)
         for (size_t i = 0; i < half; ++i)
             e[i] += e[i + half];

@@ -14,8 +14,9 @@ inline constexpr float kWeightUnderflow = -21.0f; // 2^30 * exp(-21) < 1: from h
 
 inline float clamp_exponent(float x) { return x > kWeightUnderflow ? x : kWeightUnderflow; }
 
-// x in [kWeightUnderflow, 0].
-inline uint32_t weight_of_clamped(float x) {
+// 2^Bits * exp(x) for -87 <= x <= 0 in float32, without branches so that a loop over it vectorizes. Relative error below
+// 3e-7.
+template <int Bits> inline float scaled_exponential(float x) {
     // exp(x) = 2^n * exp(r), |r| <= ln(2) / 2. Adding 1.5 * 2^23 rounds to an integer; ln(2) is split so that
     // n times its first part is exact.
     constexpr float kRound = 12582912.0f;
@@ -29,8 +30,12 @@ inline uint32_t weight_of_clamped(float x) {
     e = e * r + 0.5f;
     e = e * r + 1.0f;
     e = e * r + 1.0f;
-    const float scale = std::bit_cast<float>((static_cast<int32_t>(n) + 127 + kWeightBits) << 23);
-    return static_cast<uint32_t>(static_cast<int32_t>(e * scale));
+    return e * std::bit_cast<float>((static_cast<int32_t>(n) + 127 + Bits) << 23);
+}
+
+// x in [kWeightUnderflow, 0].
+inline uint32_t weight_of_clamped(float x) {
+    return static_cast<uint32_t>(static_cast<int32_t>(scaled_exponential<kWeightBits>(x)));
 }
 
 inline uint32_t weight_of(float x) { return weight_of_clamped(clamp_exponent(x)); }
