@@ -37,6 +37,7 @@ size_t Engine::State::reuse_prefix(Session &session, std::span<const int32_t> to
     if (std::optional<Retained> found = prefixes.take(tokens, n)) {
         n = found->reusable(tokens, prefixes.prefilled_only());
         keep(session.exchange(std::move(*found)));
+        session.reuse(n);
     } else if (session.retained() >= n + kWorthKeeping && prefixes.has_room_for(committed_bytes(planes, session.contents().high_water))) {
         // Another conversation's rows are about to be overwritten: it keeps its planes, this one gets new ones, and
         // a copy of what both share.
@@ -47,11 +48,9 @@ size_t Engine::State::reuse_prefix(Session &session, std::span<const int32_t> to
             session.restore({{tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(n)}, nullptr, old.limit.high_water(), std::min(old.prefilled, shared)});
         }
         keep(std::move(old));
-        reused_tokens += n;
-        return n;
-    }
-    if (n > 0)
+    } else if (n > 0) {
         session.reuse(n);
+    }
     reused_tokens += n;
     return n;
 }

@@ -17,14 +17,6 @@ size_t Retained::reusable(std::span<const int32_t> prompt, bool prefilled_only) 
     return reusable_rows(tokens, prompt, limit, prefilled_only ? prefilled : SIZE_MAX);
 }
 
-size_t PrefixStore::best(std::span<const int32_t> prompt) const {
-    std::lock_guard lock(mutex_);
-    size_t n = 0;
-    for (const Entry &entry : entries_)
-        n = std::max(n, entry.retained.reusable(prompt, prefilled_only_));
-    return n;
-}
-
 std::optional<Retained> PrefixStore::take(std::span<const int32_t> prompt, size_t more_than) {
     std::lock_guard lock(mutex_);
     auto found = entries_.end();

@@ -42,8 +42,6 @@ class PrefixStore {
 
     bool prefilled_only() const { return prefilled_only_; }
     bool has_room_for(uint64_t bytes) const { return bytes <= budget_; }
-    // The most rows that any entry has for the prompt.
-    size_t best(std::span<const int32_t> prompt) const;
     // Takes the entry with the most rows for the prompt, if it has more than `more_than`.
     std::optional<Retained> take(std::span<const int32_t> prompt, size_t more_than);
     // Keeps it; evicts others, and drops the entry itself if it alone is too large.
