@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,11 +81,18 @@ class Generation:
         if self._transcript.stop_string is not None:
             raise ParameterError("tokens go on after a stop string", parameter="tokens")
         self._transcript.resume(logprobs)
-        if self.guide.constraint is not None:
-            self.guide.constraint.replay(tokens[:-1])
-            self.guide.sampled()
+        self._resume_grammar()
         self.sampler.restore(sampler_state)
         self._resumed = True
+
+    def state(self) -> dict[str, Any] | None:
+        """What a file must hold of it, between two chunks, besides what every generation has. JSON."""
+        return None
+
+    def _resume_grammar(self) -> None:
+        if self.guide.constraint is not None:
+            self.guide.constraint.replay(self._transcript.tokens[:-1])
+            self.guide.sampled()
 
     def cancel(self) -> None:
         """From any thread: the wait, chunk or step in progress is the last one. Does not wait for it."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self
 
+from .. import _checks as checks
 from .._core import Core
 from ..generation import Generation
 from ..params import SamplingParams
@@ -15,28 +18,72 @@ from ..results import FinishReason, TokenLogprob
 from ..transcript import Transcript
 from .grammars import Grammars
 from .parts import ChatChunk, ChatCompletion, Part, ReasoningPart, TextPart, ToolCall, ToolCallPart
-from .reader import Reader
+from .protocol import Way, make_reader
+from .reader import Calls, Reader
 from .thinking import ThinkingBudget
+from .tools import Tools
 
 if TYPE_CHECKING:
     from ..text import Tokenizer
 
 
 class ChatGeneration(Generation):
-    """``budget``: tokens of reasoning, None: no limit."""
+    """``budget``: tokens of reasoning, None: no limit. ``calls``: its own."""
+
+    _saved: Mapping[str, Any] | None = None  # until it is resumed
 
     def __init__(
-        self, core: Core, ids: list[int], params: SamplingParams, reader: Reader, budget: int | None, keep_turns: int = 0
+        self,
+        core: Core,
+        ids: list[int] | NDArray[np.int32],
+        params: SamplingParams,
+        way: Way,
+        calls: Calls,
+        budget: int | None,
+        keep_turns: int = 0,
     ) -> None:
         self.keep_turns = keep_turns
+        self._way, self._calls, self._budget = way, calls, budget
+        reader = make_reader(core.tokenizer, way, calls)
         self._chat = ChatTranscript(core.tokenizer, params, reader)
         super().__init__(core, np.array(ids, np.int32), params, self._chat)
-        thinking = None
+        self._thinking: ThinkingBudget | None = None
         if budget is not None or params.grammar is not None:
-            thinking = ThinkingBudget(budget, reader, first=params.grammar is not None)
-            self.choose = thinking.choose
-        self._chat.grammars = Grammars(core, self.guide, reader, thinking, self._end_tokens)
-        self._chat.grammars.update()
+            self._thinking = ThinkingBudget(budget, reader, first=params.grammar is not None)
+            self.choose = self._thinking.choose
+        self._grammars = self._chat.grammars = Grammars(core, self.guide, reader, self._thinking, self._end_tokens)
+        self._grammars.update()
+
+    def state(self) -> dict[str, Any]:
+        tools = self._calls.tools
+        return {
+            "way": dataclasses.asdict(self._way),
+            "tools": None if tools is None else tools.listed,
+            "calls_before": self._calls.first,
+            "budget": self._budget,
+            "keep_turns": self.keep_turns,
+            "thinking": None if self._thinking is None else self._thinking.state(),
+            "grammars": self._grammars.state(),
+        }
+
+    @classmethod
+    def restored(cls, core: Core, ids: NDArray[np.int32], params: SamplingParams, state: Mapping[str, Any]) -> Self:
+        """To be resumed. Raises ParameterError, KeyError, TypeError or ValueError for what is no :meth:`state`."""
+        calls = Calls(None if state["tools"] is None else Tools(state["tools"]), int(state["calls_before"]))
+        budget = None if state["budget"] is None else int(state["budget"])
+        self = cls(core, ids, params, Way(**state["way"]), calls, budget, int(state["keep_turns"]))
+        self._saved = state
+        self._chat.grammars = None  # which grammar held where is in the state
+        return self
+
+    def _resume_grammar(self) -> None:
+        state, self._saved = self._saved, None
+        assert state is not None
+        if self._thinking is not None:
+            self._thinking.restore(state["thinking"])
+            checks.token_array("tokens", state["thinking"]["forced"], self.core.vocab)
+        self._grammars.restore(state["grammars"])
+        self._chat.grammars = self._grammars
 
     def result(self) -> ChatCompletion:
         done = super().result()

@@ -59,7 +59,7 @@ class LlamaReader:
     def opening(self) -> list[int]:
         return []
 
-    def closing(self) -> list[int]:
+    def closing(self, *, again: bool) -> list[int]:
         return []
 
     def push(self, token: int) -> list[Part]:

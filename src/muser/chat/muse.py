@@ -39,7 +39,6 @@ class MuseReader:
         self._header: list[str] | None = []  # None: inside a body
         self._to = ""
         self._call: OpenCall | None = None
-        self._closed = False
         self.untouched = True
         self.reasoning_tokens = 0
 
@@ -74,14 +73,13 @@ class MuseReader:
     def opening(self) -> list[int]:
         return []
 
-    def closing(self) -> list[int]:
+    def closing(self, *, again: bool) -> list[int]:
         """With tools, the model chooses at first whom it speaks to; if that is itself again, it must be the user."""
         parts: list[str | int] = []
         if not self.untouched:
             parts += [*self._control(_EOM), *self._control(_START), "assistant"]
-        if self._calls.tools is None or self._closed or self.untouched:
+        if self._calls.tools is None or again or self.untouched:
             parts += [" to=user", *self._control(_MESSAGE)]
-        self._closed = True
         return self._tokenizer.encode_parts(parts, add_bos=False)
 
     def push(self, token: int) -> list[Part]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Reads one answer, token by token. One class for each way in which a family of models marks what it writes."""
+    """Reads one answer, token by token. One class for each way in which a family of models marks what it writes. Its
+    state is a function of the tokens, so that a file needs only them."""
 
     thinks: bool
     """Whether there can be reasoning at all."""
@@ -60,8 +61,9 @@ class Reader(Protocol):
     def opening(self) -> list[int]:
         """The tokens that begin the reasoning, where the model may leave it out by beginning its answer."""
 
-    def closing(self) -> list[int]:
-        """The tokens that end the reasoning here, or leave it out, and begin the answer."""
+    def closing(self, *, again: bool) -> list[int]:
+        """The tokens that end the reasoning here, or leave it out, and begin the answer. ``again``: they ended a
+        reasoning of this answer before."""
 
 
 class TokenText:
@@ -88,12 +90,12 @@ class Calls:
 
     def __init__(self, tools: Tools | None, first: int = 0) -> None:
         self.tools = tools
-        self._first = first
+        self.first = first
         self._count = 0
 
     def begin(self, name: str) -> OpenCall:
         known = name if self.tools is None else self.tools.known(name)
-        call = OpenCall(self, self._count, f"call_{self._first + self._count}", known)
+        call = OpenCall(self, self._count, f"call_{self.first + self._count}", known)
         self._count += 1
         return call
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from ..errors import ParameterError, TemplateError
 from ..params import SamplingParams
 from .generation import ChatGeneration
 from .messages import part_texts, plain, plain_messages, with_text
-from .protocol import make_reader
+from .protocol import way_of
 from .reader import Calls
 from .tools import Tools
 
@@ -103,20 +103,27 @@ class ChatRequest:
 
     def generation(self, params: SamplingParams) -> ChatGeneration:
         """Raises TemplateError, and what a prompt of token ids can raise."""
-        if params.echo:
+        return self.generations([params])[0]
+
+    def generations(self, params: Sequence[SamplingParams]) -> list[ChatGeneration]:
+        """One for each of ``params``, which differ in their seeds; the prompt is rendered once. Errors as above."""
+        if params[0].echo:
             raise checks.refuse("echo", "must be False in a chat", True)
         rendered, tokens, source = self._rendered()
         before = sum(len(message.get("tool_calls", ())) for message in self._messages)
         tokenizer = self._core.tokenizer
-        reader = make_reader(tokenizer, source, rendered.text, Calls(self._tools, before))
-        if self._budget is not None and not reader.thinks:
+        way = way_of(tokenizer, source, rendered.text)
+        if self._budget is not None and not way.thinks:
             raise ParameterError(
                 "thinking_budget is given, but this model's chat template knows no reasoning",
                 parameter="thinking_budget",
                 value=self._budget,
             )
         system = int(self._messages[0]["role"] in ("system", "developer"))
-        return ChatGeneration(self._core, tokens, params, reader, self._budget, keep_turns=system)
+        return [
+            ChatGeneration(self._core, tokens, each, way, Calls(self._tools, before), self._budget, keep_turns=system)
+            for each in params
+        ]
 
     def _rendered(self) -> tuple[Rendered, list[int], str]:
         tokenizer = self._core.tokenizer

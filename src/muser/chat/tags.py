@@ -66,7 +66,7 @@ class TagReader:
     def closes(self, token: int) -> bool:
         return self._tokenizer.token_text(token) == _THOUGHT
 
-    def closing(self) -> list[int]:
+    def closing(self, *, again: bool) -> list[int]:
         text = f"{_THINK}\n\n{_THOUGHT}\n\n" if self._state == "start" else f"\n{_THOUGHT}\n\n"
         return self._tokenizer.encode(text, add_bos=False, parse_special=True)
 

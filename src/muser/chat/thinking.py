@@ -5,6 +5,8 @@ ones that were sampled, and the model goes on with its answer.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from .reader import Reader
 
@@ -18,6 +20,7 @@ class ThinkingBudget:
         self._first = first
         self._reader = reader
         self._forced: deque[int] = deque()
+        self._closed = False
 
     @property
     def forcing(self) -> bool:
@@ -31,8 +34,18 @@ class ThinkingBudget:
             self._forced.extend(reader.opening())
         self._first = False
         if not self._forced and self._spent() and not reader.closes(token):
-            self._forced.extend(reader.closing())
+            self._forced.extend(reader.closing(again=self._closed))
+            self._closed = True
         return self._forced.popleft() if self._forced else token
+
+    def state(self) -> dict[str, Any]:
+        """For a file, after the first token."""
+        return {"forced": list(self._forced), "closed": self._closed}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._first = False
+        self._forced = deque(state["forced"])
+        self._closed = bool(state["closed"])
 
     def _spent(self) -> bool:
         reader = self._reader

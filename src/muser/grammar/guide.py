@@ -30,8 +30,13 @@ class Guide:
         if self.constraint is not None:
             self.constraint.begin()
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the last token was sampled under the constraint, which has not consumed it yet."""
+        return self._sampled_under is self.constraint
+
     def sampled(self) -> None:
-        """The last token was sampled under the constraint, before the generation was saved."""
+        """It was, before the generation was saved."""
         self._sampled_under = self.constraint
 
     def sample(self, engine: NativeEngine, slot: int) -> int | None:

@@ -37,11 +37,13 @@ class SavingFront:
         return permit
 
     def resume(self, path: PathLike, *, key: bytes | None = None, timeout: float | None = None) -> Stream:
-        """A generation from a file that ``Stream.save`` wrote. It goes on with the next chunk, as if it had never been
-        interrupted; its ``completion`` has the tokens of before as well. Waits for a slot.
+        """A generation from a file that ``Stream.save`` wrote; that of a chat is a :class:`ChatStream`. It goes on with the
+        next chunk, as if it had never been interrupted; its ``completion`` has the tokens of before as well. Waits for a slot.
 
         Raises SessionFileError, FileAccessError, ParameterError; OverloadedError, WaitTimeoutError as :meth:`session`.
         """
+        from muser.chat.generation import ChatGeneration
+        from muser.chat.stream import ChatStream
         from muser.saving import encryption, generations
 
         generation, snapshot = generations.load(self._core, checks.path(path), encryption.checked_key(key))
@@ -49,7 +51,8 @@ class SavingFront:
         try:
             with session._drive as engine:
                 generations.install(engine, session.slot, snapshot, os.fsdecode(path))
-            return Stream(generation, session, watch=self._watch, grace=READER_GRACE_SECONDS)
+            kind = ChatStream if isinstance(generation, ChatGeneration) else Stream
+            return kind(generation, session, watch=self._watch, grace=READER_GRACE_SECONDS)
         except BaseException:
             session._end()
             raise

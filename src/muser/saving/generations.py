@@ -1,7 +1,8 @@
 """``Stream.save`` and ``Model.resume``: a generation between two chunks.
 
-Saved are the session, the sampler, the parameters, the prompt's length and the tokens. Detokenizer, stop filter and
-grammar are functions of the tokens, so they are built again from them.
+Saved are the session, the sampler, the parameters, the prompt and the tokens. Detokenizer, stop filter, grammar and the
+reader of a chat are functions of the tokens, so they are built again from them. A chat adds what is none: which tokens
+each grammar got, and what the thinking budget has decided.
 """
 
 from __future__ import annotations
@@ -25,21 +26,19 @@ if TYPE_CHECKING:
 
 
 def save(generation: Generation, path: str, key: bytes | None) -> None:
-    from muser.generation import Generation
-
     params = generation.params
     if params.logits_processors:
         raise ParameterError(
             "logits_processors are functions, which a file cannot hold", parameter="logits_processors"
         )
-    if type(generation) is not Generation or generation.choose is not None:
-        raise ParameterError("a chat's stream cannot be saved in this version", parameter="stream")
     session = generation._session
     if session is None:
         raise ParameterError("the stream has no session: it has not begun, or has ended", parameter="stream")
+    chat = generation.state()
     record: dict[str, Any] = {
         "model": identity.of_model(generation.core),
-        "kind": "generation",
+        "kind": "generation" if chat is None else "chat",
+        "chat": chat,
         "params": {
             field.name: getattr(params, field.name)
             for field in dataclasses.fields(params)
@@ -62,9 +61,10 @@ def save(generation: Generation, path: str, key: bytes | None) -> None:
 
 def load(core: Core, path: str, key: bytes | None) -> tuple[Generation, memoryview]:
     """The generation, and the snapshot for its session. Raises SessionFileError."""
+    from muser.chat.generation import ChatGeneration
     from muser.generation import Generation
 
-    record, blobs = sessions.read(core, path, key, "generation")
+    record, blobs = sessions.read(core, path, key, "generation", "chat")
     try:
         session, tokens = blobs["session"], [int(t) for t in record["tokens"]]
         prompt, dropped = np.array(record["prompt"], np.int32), int(record["dropped"])
@@ -73,7 +73,10 @@ def load(core: Core, path: str, key: bytes | None) -> tuple[Generation, memoryvi
         rows = _tokens_of(session).tolist()
         if not tokens or (not dropped and rows != [*prompt.tolist(), *tokens[:-1]]):
             raise ParameterError("the tokens are not those of the session")
-        generation = Generation(core, prompt, params)
+        if record["kind"] == "chat":
+            generation: Generation = ChatGeneration.restored(core, prompt, params, record["chat"])
+        else:
+            generation = Generation(core, prompt, params)
         generation._dropped = dropped
         logprobs = [
             TokenLogprob(token=t, logprob=own, top=tuple(map(tuple, top)))

@@ -44,11 +44,11 @@ def restore(
         raise SessionFileError(f"{path}: {error}", path=path) from None
 
 
-def read(core: Core, path: str, key: bytes | None, kind: str) -> tuple[dict[str, Any], dict[str, memoryview]]:
+def read(core: Core, path: str, key: bytes | None, *kinds: str) -> tuple[dict[str, Any], dict[str, memoryview]]:
     record, blobs = container.read(path, key)
     identity.check(core, record.get("model"), path)
-    if record.get("kind") != kind:
-        raise SessionFileError(f"{path}: holds a {record.get('kind')!r}, not a {kind!r}", path=path)
+    if record.get("kind") not in kinds:
+        raise SessionFileError(f"{path}: holds a {record.get('kind')!r}, not a {' or '.join(map(repr, kinds))}", path=path)
     if "session" not in blobs:
         raise SessionFileError(f"{path}: holds no session", path=path)
     return record, blobs
