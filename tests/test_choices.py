@@ -1,4 +1,4 @@
-"""generate_n: each answer is that of a solo run with its seed, however many slots are free; nothing waits for slots,
+"""generate_n and chat_n: each answer is that of a solo run with its seed, however many slots are free; nothing waits for slots,
 nothing is lost when it fails or is cancelled. Session.fork, on which it stands."""
 
 from __future__ import annotations
@@ -47,6 +47,35 @@ def test_each_choice_equals_a_solo_run_with_its_seed(model, taken):
     assert all(c.usage.total_tokens == expected[0].usage.total_tokens for c in choices)
     assert asyncio.run(model.agenerate_n(prompt, 4, params, **overrides)) is not None
     assert said(asyncio.run(model.agenerate_n(prompt, 3, params, **overrides))) == said(expected[:3])
+    assert free_slots(model) == 4
+
+
+@pytest.mark.parametrize("taken", [0, 3])
+def test_each_choice_of_a_chat_equals_a_chat_with_its_seed(model, taken):
+    messages = [{"role": "user", "content": "What is 127 times 34?"}]
+    tools = [{"name": "calculator.evaluate", "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}}}]
+    params = SamplingParams(max_tokens=60, temperature=2.5, seed=2**64 - 2, stop="4")
+    options = {"tools": tools, "reasoning": "high", "thinking_budget": 6}
+    expected = [model.chat(messages, params, **options, seed=(params.seed + i) % 2**64) for i in range(4)]
+    permits = [model.session() for _ in range(taken)]
+    before = model.stats()["prefill_tokens"] + model.stats()["reused_tokens"]
+    choices = model.chat_n(messages, 4, params, **options)
+    if taken == 0:
+        rows = model.stats()["prefill_tokens"] + model.stats()["reused_tokens"] - before
+        assert rows == choices[0].usage.prompt_tokens  # shared
+    later = asyncio.run(model.achat_n(messages, 3, params, **options))
+    for permit in permits:
+        permit.release()
+
+    def told(replies):
+        return [(r.reasoning, r.tool_calls, r.reasoning_tokens, r.message) for r in replies]
+
+    assert (said(choices), told(choices)) == (said(expected), told(expected))
+    assert (said(later), told(later)) == (said(expected[:3]), told(expected[:3]))
+    assert len({reply.tokens for reply in choices}) > 2 and any(reply.tool_calls for reply in choices)
+    for bad in (0, 5, None):
+        with pytest.raises(ParameterError, match="n must be an integer in 1..4"):
+            model.chat_n(messages, bad)
     assert free_slots(model) == 4
 
 

@@ -1,4 +1,4 @@
-"""Several answers to one prompt: ``Model.generate_n``. The prompt is prefilled once; the session that holds it is forked
+"""Several answers to one prompt: ``Model.generate_n`` and ``Model.chat_n``. The prompt is prefilled once; the session that holds it is forked
 into slots that nobody waits for, and each of these lanes makes one answer after the other until all are made. Lanes
 never wait for slots, so nothing can deadlock; with one slot the answers come in turn.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
-from muser._core import Core, Prompt
 from muser._workers import Workers
 from muser.errors import CancelledError, ParameterError
 from muser.generation import Generation
@@ -23,16 +22,18 @@ from muser.session import Session
 MAX_CHOICES = 4
 
 
-class Choices:
-    """``n`` generations of one prompt; the one with index i has the effective seed ``seed + i`` (modulo 2**64)."""
+def seeded(params: SamplingParams, n: int) -> list[SamplingParams]:
+    """Those of each choice: the one with index i has the effective seed ``seed + i`` (modulo 2**64)."""
+    seed = effective_seed(params)
+    return [dataclasses.replace(params, seed=(seed + i) & MAX_SEED) for i in range(n)]
 
-    def __init__(self, core: Core, pool: SlotPool, prompt: Prompt, n: int, params: SamplingParams) -> None:
-        seed = effective_seed(params)
-        ids = core.encode(prompt)
+
+class Choices:
+    """Generations of one prompt, which have not begun."""
+
+    def __init__(self, pool: SlotPool, generations: Sequence[Generation]) -> None:
         self._pool = pool
-        self._generations = [
-            Generation(core, ids, dataclasses.replace(params, seed=(seed + i) & MAX_SEED)) for i in range(n)
-        ]
+        self._generations = generations
         self.ids = self._generations[0].ids  # what fits of the prompt
         self._next: Iterator[int] = itertools.count()  # its next() is atomic: no lock
         self._session: Session | None = None
@@ -51,6 +52,12 @@ class Choices:
             session._cancel_quietly()
         for generation in self._generations:
             generation.cancel()
+
+    def complete(self, timeout: float | None, workers: Callable[[], Workers]) -> tuple[Completion, ...]:
+        """All of them, after waiting for a slot."""
+        if not self.needs_session:
+            return self.without_session()
+        return self.run(self._pool._lend(self.ids, timeout), workers())
 
     def without_session(self) -> tuple[Completion, ...]:
         for generation in self._generations:

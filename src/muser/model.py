@@ -25,7 +25,7 @@ from muser._uncopied import Uncopied
 from muser._watch import READER_GRACE_SECONDS, ReaderWatch
 from muser._workers import Workers, make_workers
 from muser.chat.front import ChatFront
-from muser.choices import MAX_CHOICES, Choices
+from muser.choices import MAX_CHOICES, Choices, seeded
 from muser.embedding import Embedder
 from muser.errors import FileAccessError, MuserError
 from muser.generation import Generation
@@ -268,9 +268,7 @@ class Model(ChatFront, SavingFront, Uncopied):
         """
         limit = checks.timeout(timeout)
         choices = self._choices(prompt, checks.integer("n", n, 1, MAX_CHOICES), merged(params, overrides))
-        if not choices.needs_session:
-            return choices.without_session()
-        return choices.run(self.slots._lend(choices.ids, limit), self._threads())
+        return choices.complete(limit, self._threads)
 
     async def agenerate_n(
         self,
@@ -336,7 +334,8 @@ class Model(ChatFront, SavingFront, Uncopied):
         return functools.partial(self.slots._lend, generation.ids, timeout, ticket)
 
     def _choices(self, prompt: Prompt, n: int, params: SamplingParams) -> Choices:
-        return Choices(self._core, self.slots, prompt, n, params)
+        ids = self._core.encode(prompt)
+        return Choices(self.slots, [Generation(self._core, ids, each) for each in seeded(params, n)])
 
     def _threads(self) -> Workers:
         self._core.engine()

@@ -12,6 +12,7 @@ from muser import _checks as checks
 from muser._core import Core
 from muser._watch import READER_GRACE_SECONDS, ReaderWatch
 from muser._workers import Workers
+from muser.choices import MAX_CHOICES, Choices, seeded
 from muser.generation import Generation
 from muser.params import SamplingOverrides, SamplingParams, merged
 from muser.pool import SlotPool
@@ -157,6 +158,54 @@ class ChatFront:
         )  # fmt: skip
         return AsyncChatStream(make, self.slots, self._threads(), limit, grace)
 
+    def chat_n(
+        self,
+        messages: Messages,
+        n: int,
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        reasoning: Level | None = None,
+        thinking_budget: int | None = None,
+        chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> tuple[ChatCompletion, ...]:
+        """``n`` answers (1..4) to one conversation, which is prefilled once: what n calls of :meth:`chat` with the seeds
+        ``seed``, ``seed + 1``, … give. The rest is as for :meth:`generate_n`."""
+        limit = checks.timeout(timeout)
+        choices = self._chat_choices(
+            merged(params, overrides), checks.integer("n", n, 1, MAX_CHOICES), messages, tools=tools, reasoning=reasoning,
+            thinking_budget=thinking_budget, chat_template=chat_template, chat_template_kwargs=chat_template_kwargs,
+        )  # fmt: skip
+        return cast("tuple[ChatCompletion, ...]", choices.complete(limit, self._threads))
+
+    async def achat_n(
+        self,
+        messages: Messages,
+        n: int,
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        reasoning: Level | None = None,
+        thinking_budget: int | None = None,
+        chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        **overrides: Unpack[SamplingOverrides],
+    ) -> tuple[ChatCompletion, ...]:
+        """:meth:`chat_n` for coroutines. Waiting holds no thread; cancelling the task frees the slots."""
+        from muser import aio
+
+        limit = checks.timeout(timeout)
+        make = functools.partial(
+            self._chat_choices, merged(params, overrides), checks.integer("n", n, 1, MAX_CHOICES), messages, tools=tools,
+            reasoning=reasoning, thinking_budget=thinking_budget, chat_template=chat_template,
+            chat_template_kwargs=chat_template_kwargs,
+        )  # fmt: skip
+        return cast("tuple[ChatCompletion, ...]", await aio.complete_n(make, self.slots, self._threads(), limit))
+
     def chat_prompt(
         self,
         messages: Messages,
@@ -176,6 +225,9 @@ class ChatFront:
 
     def _chat_generation(self, params: SamplingParams, messages: Messages, **options: Any) -> ChatGeneration:
         return self._chat_request(messages, **options).generation(params)
+
+    def _chat_choices(self, params: SamplingParams, n: int, messages: Messages, **options: Any) -> Choices:
+        return Choices(self.slots, self._chat_request(messages, **options).generations(seeded(params, n)))
 
     def _chat_request(self, messages: Messages, **options: Any) -> ChatRequest:
         from .request import ChatRequest, Templates
