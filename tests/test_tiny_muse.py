@@ -100,6 +100,19 @@ def test_both_files_fit_together_and_are_small():
     )
 
 
+def test_the_recipes_quantizer_makes_such_a_file(tmp_path):
+    """The shipped weights as float16, quantized as tools/tiny_muse/README.md says: the types and the size of the shipped file,
+    whose quantizer was llama.cpp's, and a model that answers like it."""
+    muser.quantize(TARGET, tmp_path / "f16.gguf", "F16")
+    ours = muser.quantize(tmp_path / "f16.gguf", tmp_path / "again.gguf", "Q4_K_M")
+    shipped = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(str(TARGET)).tensors}
+    assert ours.tensor_types == shipped
+    assert abs(ours.nbytes - TARGET.stat().st_size) < 64  # alignment
+    question = [{"role": "user", "content": "What does a cow say?"}]
+    with Model.load(ours.path, context=128) as model:
+        assert model.chat(question, temperature=0).text == "A cow says moo."
+
+
 @pytest.fixture(scope="module")
 def model():
     with Model.tiny(context=1024) as model:

@@ -2,7 +2,6 @@
 
 python -m tools.tiny_muse.export target  --data W/data --run W/run --out W/muse-tiny-f32.gguf [--type F16|Q8_0]
 python -m tools.tiny_muse.export drafter --data W/data --run W/run --out W/dflash-tiny-Q8_0.gguf --type Q8_0
-python -m tools.tiny_muse.export quantize W/muse-tiny-f32.gguf W/muse-tiny-Q4_K_M.gguf Q4_K_M   (llama.cpp's)
 """
 
 from __future__ import annotations
@@ -158,16 +157,7 @@ def main() -> None:
         for option in ("--data", "--run", "--out"):
             sub.add_argument(option, type=Path, required=True)
         sub.add_argument("--type", choices=FILE_TYPES, default="F32")
-    sub = commands.add_parser("quantize")
-    sub.add_argument("source", type=Path)
-    sub.add_argument("target", type=Path)
-    sub.add_argument("type")
     a = parser.parse_args()
-    if a.command == "quantize":
-        from ..llama_cpp_engine import quantize
-
-        quantize(a.source, a.target, a.type)
-        return
     state = torch.load(a.run / f"{a.command}.pt", map_location="cpu", weights_only=True)
     tokenizer = Tokenizer.from_file(str(a.data / "tokenizer.json"))
     {"target": write_target, "drafter": write_drafter}[a.command](a.out, state, tokenizer, a.type)
