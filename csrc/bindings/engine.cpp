@@ -43,8 +43,8 @@ std::chrono::milliseconds milliseconds(const char *name, double seconds) {
 }
 
 std::optional<uint32_t> rows_of(std::optional<int64_t> context) {
-    if (context && (*context < 1 || *context > INT32_MAX))
-        throw parameter_error("context", "must be at least 1", *context);
+    if (context && (*context < 2 || *context > INT32_MAX))
+        throw parameter_error("context", "must be at least 2", *context);
     return context ? std::optional(static_cast<uint32_t>(*context)) : std::nullopt;
 }
 

@@ -44,8 +44,8 @@ MemoryPlan plan_memory(const HParams &h, const WeightTable &table, const Device 
     const uint64_t available = memory_limit ? memory_limit : available_memory();
     const auto plan_at = [&](uint32_t rows) { return plan_for(h, table, device, slots, rows, type, staging); };
 
-    if (context && (*context < 1 || *context > h.context))
-        throw parameter_error("context", "must be in 1.." + std::to_string(h.context) + " (the model's own limit)", *context);
+    if (context && (*context < 2 || *context > h.context)) // a prompt and a token after it
+        throw parameter_error("context", "must be in 2.." + std::to_string(h.context) + " (the model's own limit)", *context);
     MemoryPlan plan = plan_at(context.value_or(h.context));
     if (!context && plan.total > available) {
         // The largest multiple of kContextStep that fits; the plan grows with the context.

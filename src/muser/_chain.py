@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from muser import _checks as checks
 from muser import _muser
+from muser.errors import ParameterError
 
 if TYPE_CHECKING:
     from muser.params import SamplingParams
@@ -51,11 +52,18 @@ def logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
         raise checks.refuse("logit_bias", rule, value) from None
     biases: dict[int, float] = {}
     for token, bias in pairs:
-        checked = checks.integer("logit_bias", token, 0, _MAX_ID)
+        checked = _biased(token)
         if checked in biases:
             raise checks.refuse("logit_bias", "must be of tokens that are there once", checked)
         biases[checked] = _bias(bias)
     return tuple(biases.items())
+
+
+def _biased(token: object) -> int:
+    try:
+        return checks.integer("logit_bias", token, 0, _MAX_ID)
+    except ParameterError:
+        raise checks.refuse("logit_bias", f"must have token ids, integers in 0..{_MAX_ID}, as its keys", token) from None
 
 
 def _bias(value: object) -> float:

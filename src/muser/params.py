@@ -142,7 +142,9 @@ class SamplingParams:
     logits_processors: tuple[LogitsProcessor, ...] = ()
     """Callables ``(tokens, logits)``, run in order for every token before all other steps: ``tokens`` are all tokens
     until now, prompt included, read-only int32 ``[n]``; ``logits``, float32 ``[vocab]``, is to be changed in place. They
-    run while the device works for others. An exception ends its own generation and reaches the caller."""
+    run while the device works for others. An exception ends its own generation and reaches the caller. Calls for one
+    generation come one after the other; generations that run at the same time, such as the n of ``generate_n``, call
+    from threads of their own."""
 
     seed: int | None = None
     """Seed of the random streams, 0..2**64 - 1. None: taken from the operating system, and reported in the result.
@@ -155,7 +157,8 @@ class SamplingParams:
 
     keep: int | None = None
     """With ``Model.load(context_policy="shift")``: leading tokens that stay when a full context drops old ones. None:
-    the BOS, and in chats the system message."""
+    the BOS, and in chats the system message. Half of the rest goes at each shift, so that a ``keep`` near the context makes
+    every few tokens pay for a shift, and one of ``context - 1`` every token: see docs/sessions.md."""
 
     stop_token_ids: tuple[int, ...] = ()
     """Ids that end the generation (finish_reason "stop"), besides the model's own end tokens. Any iterable of
