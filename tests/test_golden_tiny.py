@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from accuracy import relative_rms
-from engines import DATA, SHIPPED, decode, greedy, open_engine, prefill
+from engines import DATA, DEVICE, SHIPPED, decode, greedy, open_engine, prefill
 
 from muser import _muser
 
@@ -62,3 +62,27 @@ def test_golden_ids_and_their_leads(oracle: dict[str, np.ndarray]) -> None:
 def test_it_tells_a_story_that_ends() -> None:
     ids = greedy(open_engine(SHIPPED, kv_dtype="f16"), RECORD["prompts"][0]["prompt_ids"], 400, stop=STOP)
     assert ids[-1] in STOP and 100 < len(ids) < 400
+
+
+# Of a prompt, how many tokens; the relative RMS error of a row; a lead that no error may take away. Metal computes in
+# float32 all through and its simulator is slow, the CPU rounds activations to 8 bits.
+GOLDEN = {"cpu": (48, 0.03, LLAMA_CPP["f16"]["gap_noise"]["max"]), "metal": (24, 1e-3, 1e-3)}
+
+
+@pytest.mark.parametrize("first", [0, 4])
+def test_four_golden_texts_at_once(oracle: dict[str, np.ndarray], first: int) -> None:
+    """In groups of four rows, on every device."""
+    length, error, lead_that_counts = GOLDEN[DEVICE]
+    engine = open_engine(SHIPPED, slots=4, context=256, kv_dtype="f32")
+    entries = RECORD["prompts"][first : first + 4]
+    for slot, entry in enumerate(entries):
+        prefill(engine, entry["prompt_ids"], slot=slot)
+    for step in range(length):
+        for slot, entry in enumerate(entries):
+            logits, token, lead = engine.logits(slot), entry["greedy_ids"][step], entry["gaps"][step]
+            if step in RECORD["steps"]:
+                expected = oracle["logits"][first + slot, RECORD["steps"].index(step)]
+                assert relative_rms(logits, expected) < error, (slot, step)
+            assert int(logits.argmax()) == token or lead <= lead_that_counts, (slot, step, lead)
+            assert abs(float(logits[token] - logits[entry["second_ids"][step]]) - lead) <= lead_that_counts, (slot, step)
+        engine.decode_group(range(4), [entry["greedy_ids"][step] for entry in entries], 60.0)

@@ -103,10 +103,13 @@ def toy_params(arch: str, quant: str = "F32", seed: int = 0, **overrides: Any) -
     return replace(toy, **overrides)
 
 
-def write_toy(path: str | Path, arch: str, quant: str = "F32", seed: int = 0, **overrides: Any) -> Toy:
-    """Writes the model to ``path`` and returns its parameters. The same arguments give the same bytes."""
+def write_toy(
+    path: str | Path, arch: str, quant: str = "F32", seed: int = 0, vocab: Vocab | None = None, **overrides: Any
+) -> Toy:
+    """Writes the model to ``path`` and returns its parameters. The same arguments give the same bytes. ``vocab``: in
+    place of the toy's own."""
     toy = toy_params(arch, quant, seed, **overrides)
-    vocab = sentencepiece_vocab(arch) if toy.tokenizer == "spm" else bpe_vocab(arch)
+    vocab = vocab or (sentencepiece_vocab(arch) if toy.tokenizer == "spm" else bpe_vocab(arch))
     writer = gguf.GGUFWriter(str(path), arch)
     if toy.alignment is not None:
         writer.add_custom_alignment(toy.alignment)

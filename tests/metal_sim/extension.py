@@ -18,10 +18,12 @@ from . import build
 
 ROOT = build.HERE.parent.parent
 BUILD = ROOT / "build" / "metal_sim_extension"
+SHIPPED = "muse-tiny-Q4_K_M.gguf"
 
 
-def package() -> Path:
-    """Configures and builds what changed. Raises subprocess.CalledProcessError."""
+def package(tiny: Path | None = None) -> Path:
+    """Configures and builds what changed. ``tiny`` stands in for the model inside the package.
+    Raises subprocess.CalledProcessError."""
     fake, runtime = build.fake_metal_library(), build.runtime_library()
     links = f"-Wl,--no-as-needed {fake} {runtime} -lBlocksRuntime -Wl,-rpath,{fake.parent}:{runtime.parent}"
     launcher = shutil.which("ccache")
@@ -30,20 +32,22 @@ def package() -> Path:
     options += [f"-DCMAKE_{language}_COMPILER_LAUNCHER={launcher}" for language in ("CXX", "OBJCXX") if launcher]
     run([tool("cmake"), "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", *options])
     run([tool("cmake"), "--build", str(BUILD)])
-    home = BUILD / "package"
+    home = BUILD / ("package" if tiny is None else "package_small")
     shutil.rmtree(home, ignore_errors=True)
-    (home / "muser").mkdir(parents=True)
-    for path in (ROOT / "src" / "muser").iterdir():
-        if not path.name.startswith("_muser.") or path.suffix == ".pyi":
-            (home / "muser" / path.name).symlink_to(path)
-    for extension in BUILD.glob("_muser*.so"):
-        (home / "muser" / extension.name).symlink_to(extension)
+    (home / "muser" / "data").mkdir(parents=True)
+    shown = {path.name: path for path in (ROOT / "src" / "muser").iterdir() if path.suffix != ".so" and path.name != "data"}
+    shown |= {path.name: path for path in BUILD.glob("_muser*.so")}
+    shown |= {f"data/{path.name}": path for path in (ROOT / "src" / "muser" / "data").iterdir()}
+    if tiny is not None:
+        shown["data/" + SHIPPED] = tiny
+    for name, path in shown.items():
+        (home / "muser" / name).symlink_to(path)
     return home
 
 
-def environment(**settings: int) -> dict[str, str]:
-    """For a process that imports muser from ``package()``; ``settings`` are those of fake/settings.h."""
-    path = os.pathsep.join([str(package()), str(ROOT / "tests")])
+def environment(tiny: Path | None = None, **settings: int) -> dict[str, str]:
+    """For a process that imports muser from ``package(tiny)``; ``settings`` are those of fake/settings.h."""
+    path = os.pathsep.join([str(package(tiny)), str(ROOT / "tests")])
     chosen = {f"MUSER_METAL_SIM_{name.upper()}": str(value) for name, value in settings.items()}
     return {**os.environ, "PYTHONPATH": path, "MUSER_METAL_SIM_PYTHON": sys.executable, **chosen}
 

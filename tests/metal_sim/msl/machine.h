@@ -68,18 +68,15 @@ template <class T, class Op> MSL_UNCHECKED T reduce(T value, Site site, Op op) {
 
 // `source`: the lane whose value is wanted. That of a lane that is not there is undefined in Metal.
 template <class T> MSL_UNCHECKED T shuffle(T value, int source, Site site) {
-    struct Request {
-        T value;
-        int source;
-    };
-    return collective<T>(Request{value, source}, site, [](auto &in, uint active, auto &out) MSL_NOT_INSTRUMENTED {
-        for (int i = 0; i < simd_width; ++i) {
-            if (!(active >> i & 1)) continue;
-            const int from = slot<Request>(in, i).source;
-            const bool defined = from >= 0 && from < simd_width && (active >> from & 1);
-            set_slot(out, i, defined ? slot<Request>(in, from).value : poison<T>());
-        }
-    });
+    static_assert(sizeof(T) <= slot_bytes, "a lane's slot is too small");
+    Lane *me = current_lane;
+    SimdGroup *group = me->group;
+    const uint turn = me->turn;
+    me->turn ^= 1;
+    set_slot(group->in[turn], static_cast<int>(me->lane), value);
+    msl_wait(wait_simd, &site, 0);
+    const bool defined = source >= 0 && source < simd_width && (group->active[turn] >> source & 1);
+    return defined ? slot<T>(group->in[turn], source) : poison<T>();
 }
 
 template <class T, class Op> MSL_UNCHECKED T scan(T value, bool inclusive, Site site, T start, Op op) {

@@ -25,13 +25,15 @@ std::string text(const Site &site) { return std::string(site.file) + ":" + std::
 
 // Few bytes are left for initial-exec variables of libraries that are loaded late: pointers alone.
 Worker &Worker::of_this_thread() {
-    static thread_local std::unique_ptr<Worker> owner;
     static thread_local Worker *worker __attribute__((tls_model("initial-exec")));
-    if (!worker) {
-        owner = std::make_unique<Worker>();
-        worker = owner.get();
-    }
+    if (!worker) worker = new_of_this_thread();
     return *worker;
+}
+
+Worker *Worker::new_of_this_thread() {
+    static thread_local std::unique_ptr<Worker> owner;
+    owner = std::make_unique<Worker>();
+    return owner.get();
 }
 
 Worker::Worker() : arena_shadow_(arena_bytes) {
@@ -78,11 +80,8 @@ void Worker::choose_freedoms() {
 
 void Worker::prepare_lanes(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
-        unsigned char *end = stacks_ + (i + 1) * stack_bytes;
-        // Stacks start at different cache lines: 64 KiB apart they would all map to the same few.
-        end -= 64 + i % 32 * 832 + i / 32 % 8 * 128;
         Lane &lane = lanes_[i];
-        lane.stack_pointer = make_fiber(end, &lane_entry);
+        lane.stack_pointer = nullptr;
         lane.group = &simd_groups_[i / simd_width];
         lane.lane = i % simd_width;
         lane.simd_index = i / simd_width;
@@ -91,6 +90,18 @@ void Worker::prepare_lanes(uint32_t count) {
         lane.position = {i % group_.size.x, i / group_.size.x % group_.size.y, i / (group_.size.x * group_.size.y)};
         lane.state = LaneState::ready;
     }
+}
+
+void Worker::enter(Lane &lane, void **leaving) {
+    if (!lane.stack_pointer) {
+        unsigned char *end = stacks_ + (lane.thread + 1) * stack_bytes;
+        // Stacks start at different cache lines: 64 KiB apart they would all map to the same few.
+        end -= 64 + lane.thread % 32 * 832 + lane.thread / 32 % 8 * 128;
+        lane.stack_pointer = make_fiber(end, &lane_entry);
+    }
+    current_lane = &lane;
+    ++statistics_.switches;
+    msl_switch(leaving, lane.stack_pointer);
 }
 
 bool Worker::run(Extent position, Extent size) {
@@ -103,7 +114,6 @@ bool Worker::run(Extent position, Extent size) {
     arena_used_ = 0;
     epoch_[0] = epoch_[1] = 1;
     memset(simd_epoch_, 0, sizeof simd_epoch_);
-    memset(arena_, 0xFF, arena_bytes);
     for (int i = 0; i < max_bindings; ++i) {
         const uint64_t bytes = launch_->threadgroup_bytes[i];
         threadgroup_[i] = bytes ? threadgroup_memory(-1 - i, bytes) : nullptr;
@@ -112,8 +122,8 @@ bool Worker::run(Extent position, Extent size) {
     prepare_lanes(count);
     current_group = &group_;
 
-    lane_order_.resize(simd_width);
-    std::iota(lane_order_.begin(), lane_order_.end(), uint8_t{0});
+    std::iota(lane_order_, lane_order_ + simd_width, uint8_t{0});
+    if (launch_->options.randomize) std::shuffle(lane_order_, lane_order_ + simd_width, random);
     simd_order_.resize(simd_groups);
     std::iota(simd_order_.begin(), simd_order_.end(), uint8_t{0});
     bool more = true;
@@ -131,17 +141,25 @@ bool Worker::run(Extent position, Extent size) {
 
 // Until every lane of the SIMD-group has ended or waits at a threadgroup barrier.
 bool Worker::run_simd_group(uint32_t index, uint32_t first, uint32_t end) {
+    first_ = first;
+    end_ = end;
     do {
-        if (launch_->options.randomize) std::shuffle(lane_order_.begin(), lane_order_.end(), random);
-        for (const uint32_t k : lane_order_) {
-            if (first + k >= end || lanes_[first + k].state != LaneState::ready) continue;
-            current_lane = &lanes_[first + k];
-            ++statistics_.switches;
-            msl_switch(&scheduler_, current_lane->stack_pointer);
-            if (stopped_) return false;
-        }
+        // Another order at every step under the checker, for a whole threadgroup where it must be fast.
+        if (launch_->options.randomize && launch_->options.check) std::shuffle(lane_order_, lane_order_ + simd_width, random);
+        step_ = 0;
+        if (Lane *lane = next_lane()) enter(*lane, &scheduler_); // and from there straight to the others
+        if (stopped_) return false;
     } while (release_simd_group(index, first, end));
     return !stopped_;
+}
+
+// Of those that can run in this step; null after the last.
+Lane *Worker::next_lane() {
+    while (step_ < simd_width) {
+        const uint32_t i = first_ + lane_order_[step_++];
+        if (i < end_ && lanes_[i].state == LaneState::ready) return &lanes_[i];
+    }
+    return nullptr;
 }
 
 bool Worker::release_simd_group(uint32_t index, uint32_t first, uint32_t end) {
@@ -200,9 +218,15 @@ bool Worker::release_barrier(uint32_t count) {
 
 void Worker::lane_entry() {
     Worker &worker = of_this_thread();
-    worker.launch_->kernel->call(worker.pointers_, worker.threadgroup_);
-    current_lane->state = LaneState::done;
     void *unused;
+    for (;;) {
+        worker.launch_->kernel->call(worker.pointers_, worker.threadgroup_);
+        current_lane->state = LaneState::done;
+        Lane *next = worker.next_lane();
+        if (!next) break;
+        if (next->stack_pointer) worker.enter(*next, &unused);
+        current_lane = next; // has not begun, and may have this stack
+    }
     msl_switch(&unused, worker.scheduler_);
     __builtin_trap();
 }
@@ -212,18 +236,10 @@ void Worker::wait(LaneState state, const Site &site, uint32_t flags) {
     me->state = state;
     me->site = site;
     me->barrier_flags = flags;
-    if (!launch_->options.randomize) { // straight to the next lane of the SIMD-group, past the scheduler
-        const uint32_t count = group_.size.x * group_.size.y * group_.size.z;
-        const uint32_t end = std::min(count, (me->simd_index + 1) * simd_width);
-        for (uint32_t i = me->thread + 1; i < end; ++i) {
-            if (lanes_[i].state != LaneState::ready) continue;
-            current_lane = &lanes_[i];
-            ++statistics_.switches;
-            msl_switch(&me->stack_pointer, current_lane->stack_pointer);
-            return;
-        }
-    }
-    msl_switch(&me->stack_pointer, scheduler_);
+    if (Lane *next = next_lane())
+        enter(*next, &me->stack_pointer);
+    else
+        msl_switch(&me->stack_pointer, scheduler_);
 }
 
 void *Worker::threadgroup_memory(int id, uint64_t bytes) {
@@ -238,6 +254,7 @@ void *Worker::threadgroup_memory(int id, uint64_t bytes) {
     }
     // A gap after each variable, so that one past its end is nobody's; it does not count against the limit.
     unsigned char *at = arena_ + begin + 64 * variables_.size();
+    memset(at, 0xFF, bytes); // NaN, until it is written
     variables_.push_back({id, at, bytes});
     arena_used_ = begin + bytes;
     return at;

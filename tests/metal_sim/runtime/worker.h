@@ -55,7 +55,10 @@ class Worker {
     static constexpr size_t stack_bytes = 64 * 1024;
     static constexpr size_t arena_bytes = 96 * 1024;
 
+    static Worker *new_of_this_thread();
     void prepare_lanes(uint32_t count);
+    void enter(Lane &lane, void **leaving); // goes on with the lane; `leaving`: where to keep the stack pointer
+    Lane *next_lane();
     void choose_freedoms();
     bool run_simd_group(uint32_t index, uint32_t first, uint32_t end);
     bool release_simd_group(uint32_t index, uint32_t first, uint32_t end);
@@ -90,7 +93,9 @@ class Worker {
     void *pointers_[max_bindings] = {};    // buffers, as the kernel gets them
     void *threadgroup_[max_bindings] = {};
     void *scheduler_ = nullptr; // its stack pointer while a lane runs
-    std::vector<uint8_t> lane_order_, simd_order_;
+    uint8_t lane_order_[simd_width];
+    std::vector<uint8_t> simd_order_;
+    uint32_t first_ = 0, end_ = 0, step_ = 0; // lanes of the SIMD-group that runs, and the next place in lane_order_
     bool stopped_ = false;
     int complaints_ = 0, last_buffer_ = 0;
     Statistics statistics_{};
