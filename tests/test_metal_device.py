@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 from metal_sim import extension
 from metal_sim.tools import require_clang
+from small_muse import write_small_muse
 
 require_clang()
 HERE = Path(__file__).resolve().parent
@@ -22,8 +23,9 @@ HERE = Path(__file__).resolve().parent
 
 class Suite(NamedTuple):
     file: str
-    select: str = ""
+    select: str = ""  # for pytest's -k
     check: int = 0  # every access of memory under the checker: slow
+    small: bool = False  # the model inside the package is small_muse's: noise for text, fast enough
 
 
 SUITES = {
@@ -33,9 +35,10 @@ SUITES = {
     "device": Suite("metal_device_cases.py", check=1),
     "transformers reference": Suite("test_reference_muse.py", "token_by_token or greedy or (past_the_ring and 640)"),
     "every switch of the graph": Suite("test_families.py", "one_pass_and_token_by_token"),
+    "golden texts": Suite("test_golden_tiny.py", "four_golden"),
     "greedy chains": Suite("test_greedy.py", check=1),
     "latch": Suite("test_latch.py"),
-    # Sessions saved, reused and restored; not the random walk, whose oracle prefills what the walk decoded.
+    # Sessions saved, reused and restored.
     "session state": Suite("test_session_state.py", "(snapshot_at or two_conv) and llama or reuse_leaves or damaged or an_empty"),
     "embeddings": Suite("test_embed.py", "transformers or every_family"),
     # That prefill and decode agree in every bit is the CPU's promise.
@@ -52,12 +55,16 @@ def run(suite: Suite, environment: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def outcomes(request: pytest.FixtureRequest):
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """Starts every suite that will be asked for."""
-    environment = extension.environment(threads=1) | {"MUSER_TEST_DEVICE": "metal"}
+    small = tmp_path_factory.mktemp("small") / "muse.gguf"
+    write_small_muse(small, extension.ROOT / "src" / "muser" / "data" / extension.SHIPPED)
+    environments = [extension.environment(tiny, threads=1) | {"MUSER_TEST_DEVICE": "metal"} for tiny in (None, small)]
     chosen = [item.callspec.params["suite"] for item in request.session.items if item.path == request.path]
     pool = ThreadPoolExecutor(2)
-    started: dict[str, Future[str]] = {name: pool.submit(run, SUITES[name], environment) for name in chosen}
+    started: dict[str, Future[str]] = {}
+    for name in chosen:
+        started[name] = pool.submit(run, SUITES[name], environments[SUITES[name].small])
     yield started
     pool.shutdown(cancel_futures=True)
 

@@ -52,7 +52,7 @@ def test_what_stays(tokens, keep):
 
 @pytest.mark.parametrize("keep", [0, 1, 60, CONTEXT - 1])
 def test_a_shifted_session_is_one_that_was_filled_with_what_stays(model, plain, keep):
-    ids = np.random.default_rng(keep).integers(0, 4000, CONTEXT).tolist()
+    ids = np.random.default_rng(keep).integers(0, 900, CONTEXT).tolist()
     with model.session() as session, plain.session() as cold:
         session.prefill(ids)
         with pytest.raises(ContextFullError):
@@ -97,7 +97,7 @@ def test_a_long_prompt_keeps_its_beginning_and_its_end(model, plain):
 
 
 def test_an_interrupted_shift_leaves_everything_as_it_was(model):
-    ids = np.random.default_rng(9).integers(0, 4000, CONTEXT).tolist()
+    ids = np.random.default_rng(9).integers(0, 900, CONTEXT).tolist()
     with model.session() as session:
         session.prefill(ids)
         before = session.logits.tobytes()
@@ -120,7 +120,7 @@ def test_an_interrupted_shift_leaves_everything_as_it_was(model):
 
 
 def test_a_second_shift_waits_for_the_first_and_not_for_ever(model):
-    ids = np.random.default_rng(9).integers(0, 4000, CONTEXT).tolist()
+    ids = np.random.default_rng(9).integers(0, 900, CONTEXT).tolist()
     with model.session() as one, model.session() as other, model.session() as decoder:
         one.prefill(ids)
         other.prefill(ids)
