@@ -155,6 +155,17 @@ class FakeEngine:
         self.decode(slot, token, timeout)
         return self.sample(slot, sampler, mask)
 
+    def greedy(self, slot, token, n, stop, timeout) -> list[int]:
+        sampler, run = muser.Sampler(temperature=0), []
+        for _ in range(max(1, min(n, self.context - self.position(slot)))):
+            if run and self._slots[slot].cancelled:
+                break
+            token = self.step(slot, token, sampler, timeout)
+            run.append(token)
+            if token in stop:
+                break
+        return run
+
     def logprobs(self, slot, token, top):
         return _scores(self._state(slot).logits, token, top)
 

@@ -31,6 +31,7 @@ _PLAIN = (
     "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "mirostat", "mirostat_tau", "mirostat_eta",
     "adaptive_target", "adaptive_decay", "logit_bias", "samplers",
 )  # fmt: skip
+_KEEP_THE_MOST_LIKELY = ("temperature", "top_k", "top_p", "min_p", "top_n_sigma", "samplers")  # XTC and typical_p may drop it
 _MAX_ID = 2**31 - 1
 _MAX_TAIL = 20  # tokens of a breaker that begins in the middle of a token
 
@@ -39,6 +40,16 @@ def native_sampler(params: SamplingParams, seed: int, breakers: Sequence[Sequenc
     """Checks also what one field alone cannot show: ParameterError."""
     return _muser.Sampler(
         **{name: getattr(params, name) for name in _PLAIN}, seed=seed, dry_breakers=[list(b) for b in breakers]
+    )
+
+
+def takes_first_maximum(params: SamplingParams) -> bool:
+    """Whether every token is the first maximum of the model's own logits."""
+    plain = (name for name in _PLAIN if name not in _KEEP_THE_MOST_LIKELY)
+    return (
+        params.temperature == 0
+        and not params.logits_processors
+        and all(getattr(params, name) == getattr(type(params), name) for name in plain)
     )
 
 

@@ -5,12 +5,14 @@ every step is one native call without the GIL, in which its row meets the rows o
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muser._chain import takes_first_maximum
 from muser._core import Core, Prompt
 from muser._native import NativeEngine, Scores
 from muser._queue import Ticket
@@ -22,6 +24,8 @@ from muser.sampler import Sampler
 from muser.session import Session
 from muser.shifting import fitting, shifted, turns
 from muser.transcript import Transcript
+
+MOST_AT_ONCE = 16  # tokens of one native call, kMostLinks in csrc/device/device.h
 
 
 class Generation:
@@ -62,6 +66,18 @@ class Generation:
         self._session: Session | None = None
         self._cancelled = False
         self._resumed = False
+        self._at_once = False
+
+    def deliver_at_once(self) -> None:
+        """Nobody reads before the end. Where a token is the first maximum of its logits and whatever can end the text is a
+        token, the engine may then choose several in a call (csrc/session/greedy.cpp: by packed steps in company). Not with
+        stop strings: what is behind one would be computed for nothing."""
+        self._at_once = self._is_unguided and not self.params.stop
+
+    @property
+    def _is_unguided(self) -> bool:
+        params = self.params
+        return takes_first_maximum(params) and not params.logprobs and params.grammar is None
 
     @property
     def needs_session(self) -> bool:
@@ -141,6 +157,7 @@ class Generation:
             if self._cancelled:
                 return
             self.clock.lap("queue")
+            ahead: deque[int | None] = deque()  # chosen, and not looked at
             suppressed = self.params.min_tokens > 0
             if suppressed:
                 sampler._native.suppress(sorted(self._end_tokens))
@@ -169,10 +186,16 @@ class Generation:
                 if suppressed and len(tokens) >= self.params.min_tokens:
                     suppressed = False
                     sampler._native.suppress([])
-                with session._drive as engine:
-                    if self.core.shifts and engine.position(slot) == self.core.context:
-                        self._shift(engine, slot)
-                    token = self._taken(engine, slot, self.guide.step(engine, slot, token))
+                if not ahead:
+                    with session._drive as engine:
+                        if self.core.shifts and engine.position(slot) == self.core.context:
+                            self._shift(engine, slot)
+                        if self._at_once and not suppressed:
+                            most = min(MOST_AT_ONCE, limit - len(tokens))
+                            ahead.extend(engine.greedy(slot, token, most, sorted(self._end_tokens), None))
+                        else:
+                            ahead.append(self._taken(engine, slot, self.guide.step(engine, slot, token)))
+                token = ahead.popleft()
                 self._steps += 1
             self._end_token = token
             self._finish = "stop" if token in self.params.stop_token_ids else "eos"

@@ -173,6 +173,7 @@ class Stream(Uncopied):
 
 
 def run_to_end(stream: Stream) -> Completion:
+    stream._generation.deliver_at_once()
     for _ in stream:
         pass
     assert stream.completion is not None  # a stream that ends without an error has one

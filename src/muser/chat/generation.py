@@ -54,6 +54,10 @@ class ChatGeneration(Generation):
         self._grammars = self._chat.grammars = Grammars(core, self.guide, reader, self._thinking, self._end_tokens)
         self._grammars.update()
 
+    @property
+    def _is_unguided(self) -> bool:
+        return super()._is_unguided and self._thinking is None and self._calls.tools is None
+
     def state(self) -> dict[str, Any]:
         tools = self._calls.tools
         return {
