@@ -122,3 +122,11 @@ def test_every_field_is_a_keyword_of_generate():
 
     fields = {field.name for field in dataclasses.fields(SamplingParams)}
     assert set(SamplingOverrides.__annotations__) == fields
+
+
+def test_a_wrong_key_of_logit_bias_is_told_from_a_wrong_value():
+    for key in ("the", 1.5, -1):
+        with pytest.raises(ParameterError, match=r"must be a mapping whose keys are token ids, 0\.\.2147483647, not"):
+            SamplingParams(logit_bias={key: 1.0})
+    with pytest.raises(ParameterError, match="must be of finite numbers"):
+        SamplingParams(logit_bias={1: "much"})

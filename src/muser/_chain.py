@@ -74,7 +74,7 @@ def _biased(token: object) -> int:
     try:
         return checks.integer("logit_bias", token, 0, _MAX_ID)
     except ParameterError:
-        raise checks.refuse("logit_bias", f"must have token ids, integers in 0..{_MAX_ID}, as its keys", token) from None
+        raise checks.refuse("logit_bias", f"must be a mapping whose keys are token ids, 0..{_MAX_ID}", token) from None
 
 
 def _bias(value: object) -> float:

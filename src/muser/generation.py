@@ -1,5 +1,6 @@
 """The generation loop: prompt ids in, chunks of text out. It runs in the thread that asks for the next chunk;
-every step is one native call without the GIL, in which its row meets the rows of other generations.
+every step is one native call without the GIL, in which its row meets the rows of other generations. (Greedy tokens that
+nobody waits for come several a call: deliver_at_once.)
 """
 
 from __future__ import annotations
