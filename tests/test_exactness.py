@@ -29,11 +29,13 @@ ON_CPU = pytest.mark.skipif(DEVICE != "cpu", reason="threads and levels are the 
 # types are compared over widths 1 to 4 in test_metal_products.py.
 PUBLISHED = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q5_K", "Q6_K")
 CASES = [
-    (a, q)
+    (a, q, "f16")
     for a in ARCHITECTURES
     for q in ALL_TYPES
     if DEVICE == "cpu" or q == "F32" or (a == "muse-glimmer" and q in PUBLISHED)
 ]
+if DEVICE == "cpu":
+    CASES += [("muse-glimmer", "Q8_0", "q8_0"), ("gemma3", "F32", "q8_0")]
 SMALL = {"muse-glimmer": {"layers": 2, "pattern": [True, False]}, "gemma3": {"layers": 2, "pattern": 2}}
 
 
@@ -63,8 +65,8 @@ def sequences(rng: np.random.Generator, lengths: list[int]) -> list[np.ndarray]:
     return [rng.integers(0, VOCAB, n + 1) for n in lengths]
 
 
-@pytest.mark.parametrize("arch, quant", CASES)
-def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> None:
+@pytest.mark.parametrize("arch, quant, kv", CASES)
+def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str, kv: str) -> None:
     rng = rng_of(arch, quant)
     edges = [1, WINDOW - 1, WINDOW, WINDOW + 1]
     wrapped = [
@@ -73,8 +75,8 @@ def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> No
         int(rng.integers(RING - 4, RING + 4)),
         WINDOW + 1,
     ]
-    solo = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
-    company = open_engine(toy_path(arch, quant), slots=4, context=CONTEXT, kv_dtype="f16")
+    solo = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype=kv)
+    company = open_engine(toy_path(arch, quant), slots=4, context=CONTEXT, kv_dtype=kv)
     for lengths in (edges, wrapped) if wraps(quant) else (edges,):
         rows = sequences(rng, [lengths[i] for i in rng.permutation(4)])
         expected = []
@@ -97,10 +99,10 @@ def test_group_width_index_and_neighbours(toy_path, arch: str, quant: str) -> No
                     company.rewind(slot, len(rows[slot]) - 1)
 
 
-@pytest.mark.parametrize("arch, quant", CASES)
-def test_prefill_chunks(toy_path, arch: str, quant: str) -> None:
+@pytest.mark.parametrize("arch, quant, kv", CASES)
+def test_prefill_chunks(toy_path, arch: str, quant: str, kv: str) -> None:
     tokens = rng_of(arch, quant).integers(0, VOCAB, RING + 8 if wraps(quant) else 72)
-    engine = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype="f16")
+    engine = open_engine(toy_path(arch, quant), context=CONTEXT, kv_dtype=kv)
     seen = set()
     for chunk in CHUNKS if DEVICE == "cpu" or not wraps(quant) else (64, 512):
         engine.reset(0)
@@ -109,9 +111,9 @@ def test_prefill_chunks(toy_path, arch: str, quant: str) -> None:
     assert len(seen) == 1
 
 
-def run_through(path: Path, tokens: np.ndarray, threads: int) -> bytes:
+def run_through(path: Path, tokens: np.ndarray, threads: int, kv: str) -> bytes:
     """Logits of a prefill, of decodes after it, and of a group of four."""
-    engine = open_engine(path, slots=4, context=CONTEXT, kv_dtype="f16", threads=threads)
+    engine = open_engine(path, slots=4, context=CONTEXT, kv_dtype=kv, threads=threads)
     out = [prefill(engine, tokens, slot=slot) for slot in range(4)]
     out += [decode(engine, token) for token in tokens[:2]]
     engine.decode_group([0, 1, 2, 3], tokens[:4].tolist(), timeout=60.0)
@@ -119,24 +121,24 @@ def run_through(path: Path, tokens: np.ndarray, threads: int) -> bytes:
 
 
 @ON_CPU
-@pytest.mark.parametrize("arch, quant", CASES)
-def test_thread_counts(toy_path, arch: str, quant: str) -> None:
+@pytest.mark.parametrize("arch, quant, kv", CASES)
+def test_thread_counts(toy_path, arch: str, quant: str, kv: str) -> None:
     tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)
-    assert len({run_through(toy_path(arch, quant), tokens, threads) for threads in THREADS}) == 1
+    assert len({run_through(toy_path(arch, quant), tokens, threads, kv) for threads in THREADS}) == 1
 
 
 @ON_CPU
-@pytest.mark.parametrize("arch, quant", CASES)
-def test_cpu_levels(toy_path, monkeypatch: pytest.MonkeyPatch, arch: str, quant: str) -> None:
+@pytest.mark.parametrize("arch, quant, kv", CASES)
+def test_cpu_levels(toy_path, monkeypatch: pytest.MonkeyPatch, arch: str, quant: str, kv: str) -> None:
     tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)
     results = {}
     for level in LEVELS:
         monkeypatch.setenv("MUSER_CPU_LEVEL", level)
         try:
             assert f"level {level}" in open_engine(toy_path(arch, quant)).device_description
-            results[level] = run_through(toy_path(arch, quant), tokens, threads=1)
+            results[level] = run_through(toy_path(arch, quant), tokens, 1, kv)
         except ParameterError as error:
             assert level != "portable", error  # every other level needs its machine
     monkeypatch.delenv("MUSER_CPU_LEVEL")
-    results["default"] = run_through(toy_path(arch, quant), tokens, threads=1)
+    results["default"] = run_through(toy_path(arch, quant), tokens, 1, kv)
     assert len(set(results.values())) == 1, {level: hash(r) for level, r in results.items()}

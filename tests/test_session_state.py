@@ -22,22 +22,28 @@ from muser.errors import BusyError, ContextFullError, ParameterError
 WINDOW = 16
 RING = 576  # window + 512, in whole blocks of 64
 CONTEXT = 1024
-FAMILIES = ("muse-glimmer", "llama")  # with rings and without
+# With rings and without; and the planes whose rows are no plain array.
+MODELS = (("muse-glimmer", "f16"), ("llama", "f16"), *([("muse-glimmer", "q8_0")] if DEVICE == "cpu" else []))
 SLOTS = 4
 STEPS = 300 if DEVICE == "metal" else 5000  # the simulator is slow
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=MODELS, ids=" ".join)
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("toy") / f"{request.param}.gguf"
-    small = {"pattern": [True, False]} if request.param == "muse-glimmer" else {}
-    write_toy(file, request.param, quant="Q8_0", context=CONTEXT, layers=2, **small)
+    family, kv_dtype = request.param
+    file = tmp_path_factory.mktemp("toy") / f"{family} {kv_dtype}.gguf"
+    small = {"pattern": [True, False]} if family == "muse-glimmer" else {}
+    write_toy(file, family, quant="Q8_0", context=CONTEXT, layers=2, **small)
     return file
+
+
+def kv_of(path: Path) -> str:
+    return path.stem.split()[1]
 
 
 def fresh(path: Path, *, cache: int = 1 << 28, **options) -> _muser.Engine:
     return _muser.Engine(
-        str(path), device=DEVICE, slots=SLOTS, context=CONTEXT, kv_dtype="f16", threads=1, prefill_patience=16,
+        str(path), device=DEVICE, slots=SLOTS, context=CONTEXT, kv_dtype=kv_of(path), threads=1, prefill_patience=16,
         memory_limit=None, prefix_cache_bytes=cache, **options,
     )  # fmt: skip
 
@@ -47,7 +53,7 @@ class Cold:
     order of the tokens; the CPU's bits do not depend on it."""
 
     def __init__(self, path: Path) -> None:
-        self.engine = open_engine(path, context=CONTEXT, kv_dtype="f16")
+        self.engine = open_engine(path, context=CONTEXT, kv_dtype=kv_of(path))
         self.known: dict[tuple[tuple[int, bool], ...], bytes] = {}
 
     def logits(self, tokens: list[int], decoded: list[bool]) -> bytes:
@@ -85,7 +91,7 @@ class Slot:
 
 
 def test_random_walk(path: Path, cold: Cold) -> None:
-    rings = path.stem == "muse-glimmer"
+    rings = path.stem.startswith("muse-glimmer")
     dice = random.Random(17)
     engine = fresh(path, cache=1_000_000)
     slots = [Slot() for _ in range(SLOTS)]
@@ -179,7 +185,7 @@ EDGES = (1, WINDOW - 1, WINDOW, WINDOW + 1, 63, 64, 65, 511, 512, 513, RING - 1,
 
 def test_snapshot_at_every_edge_continues_as_if_nothing_had_happened(path: Path) -> None:
     tokens = np.random.default_rng(5).integers(0, 256, CONTEXT).tolist()
-    one, other = open_engine(path, context=CONTEXT, kv_dtype="f16"), open_engine(path, context=CONTEXT, kv_dtype="f16", threads=2)
+    one, other = open_engine(path, context=CONTEXT, kv_dtype=kv_of(path)), open_engine(path, context=CONTEXT, kv_dtype=kv_of(path), threads=2)
     position = 0
     for edge in EDGES:
         prefill(one, tokens[position:edge])
@@ -201,7 +207,7 @@ def test_snapshot_at_every_edge_continues_as_if_nothing_had_happened(path: Path)
 
 
 def test_two_conversations_on_one_slot_pay_only_for_what_is_new(path: Path) -> None:
-    engine = open_engine(path, context=CONTEXT, kv_dtype="f16")
+    engine = open_engine(path, context=CONTEXT, kv_dtype=kv_of(path))
     rng = np.random.default_rng(3)
     stories = [rng.integers(0, 256, CONTEXT).astype(np.int32) for _ in range(2)]
     length = [200, 300]
@@ -214,7 +220,7 @@ def test_two_conversations_on_one_slot_pay_only_for_what_is_new(path: Path) -> N
 
 
 def test_reuse_leaves_one_token_to_compute(path: Path) -> None:
-    engine = open_engine(path, context=CONTEXT, kv_dtype="f16")
+    engine = open_engine(path, context=CONTEXT, kv_dtype=kv_of(path))
     tokens = np.arange(100, dtype=np.int32)
     assert engine.prefill(0, tokens, 60.0, True) == 0
     engine.reset(0)
@@ -238,7 +244,7 @@ def test_a_small_cache_keeps_the_slot_itself_and_none_computes_everything(path: 
 
 
 def test_a_damaged_snapshot_changes_nothing(path: Path) -> None:
-    engine = open_engine(path, context=CONTEXT, kv_dtype="f16")
+    engine = open_engine(path, context=CONTEXT, kv_dtype=kv_of(path))
     prefill(engine, range(40))
     snapshot = engine.snapshot(0)
     before = snapshot.tobytes(), engine.logits(0).tobytes()
@@ -256,13 +262,13 @@ def test_a_damaged_snapshot_changes_nothing(path: Path) -> None:
     with pytest.raises(ParameterError, match=r"rows of \d+ bytes in plane 0, not"):
         open_engine(path, context=CONTEXT, kv_dtype="f32").restore(0, snapshot)
     with pytest.raises(ParameterError, match="the context is 32"):
-        open_engine(path, context=32, kv_dtype="f16").restore(0, snapshot)
+        open_engine(path, context=32, kv_dtype=kv_of(path)).restore(0, snapshot)
 
 
 def test_an_empty_session_is_saved_and_restored(path: Path) -> None:
-    engine = open_engine(path, context=CONTEXT, kv_dtype="f16")
+    engine = open_engine(path, context=CONTEXT, kv_dtype=kv_of(path))
     empty = engine.snapshot(0)
     prefill(engine, range(40))
     engine.restore(0, empty)
     assert engine.position(0) == 0 and engine.logits(0) is None
-    assert prefill(engine, range(10)).tobytes() == prefill(open_engine(path, context=CONTEXT, kv_dtype="f16"), range(10)).tobytes()
+    assert prefill(engine, range(10)).tobytes() == prefill(open_engine(path, context=CONTEXT, kv_dtype=kv_of(path)), range(10)).tobytes()

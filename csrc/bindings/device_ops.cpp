@@ -13,6 +13,7 @@
 #include <deque>
 
 #include "bindings/bindings.h"
+#include "bindings/kv_type.h"
 #include "bindings/open_device.h"
 #include "bindings/unlocked.h"
 #include "core/error.h"
@@ -85,7 +86,7 @@ class DeviceOps {
     void add_session(const std::vector<Plane> &planes) {
         std::vector<PlaneSpec> specs;
         for (const auto &[rows, heads, head_dim, type, ring] : planes)
-            specs.push_back({rows, heads, head_dim, type == "f32" ? KvType::f32 : KvType::f16, ring});
+            specs.push_back({rows, heads, head_dim, parse_kv(type), ring});
         sessions_.push_back(device_->make_kv(specs));
     }
 
@@ -175,7 +176,7 @@ void init_device_ops(nb::module_ &m) {
         .def_prop_ro("description", &DeviceOps::description)
         .def("add_weight", &DeviceOps::add_weight, "type"_a, "data"_a, "rows"_a, "cols"_a, "vector"_a = false)
         .def("set_workspace", &DeviceOps::set_workspace, "max_rows"_a, "taps"_a, "vocab"_a, "widths"_a)
-        .def("add_session", &DeviceOps::add_session, "planes"_a, "(rows, n_kv_heads, head_dim, \"f16\" or \"f32\", ring) of each plane.")
+        .def("add_session", &DeviceOps::add_session, "planes"_a, "(rows, n_kv_heads, head_dim, \"f16\", \"f32\" or \"q8_0\", ring) of each plane.")
         .def("begin", &DeviceOps::begin, "sessions"_a, "tokens"_a, "positions"_a, "decode"_a)
         .def("embed", &DeviceOps::embed, "table"_a, "op"_a = 0, "x"_a = 0.0f)
         .def("norm", &DeviceOps::norm, "weight"_a, "eps"_a)

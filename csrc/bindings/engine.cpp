@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/gguf_file.h"
+#include "bindings/kv_type.h"
 #include "bindings/mask.h"
 #include "bindings/open_device.h"
 #include "bindings/path.h"
@@ -26,15 +27,6 @@ namespace {
 
 using ByteArray = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using TokenArray = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-KvType parse_kv(const std::string &name) {
-    if (name == "f16")
-        return KvType::f16;
-    if (name == "f32")
-        return KvType::f32;
-    throw Error(ErrorCode::parameter, "kv_dtype must be \"f16\" or \"f32\", not \"" + name + "\"",
-                {{"parameter", "kv_dtype"}, {"value", name}});
-}
 
 std::chrono::milliseconds milliseconds(const char *name, double seconds) {
     if (!(seconds >= 0 && seconds <= 1e9))

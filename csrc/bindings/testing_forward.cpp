@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "bindings/bindings.h"
+#include "bindings/kv_type.h"
 #include "bindings/open_device.h"
 #include "gguf/file.h"
 #include "kv/planes.h"
@@ -35,7 +36,7 @@ nb::tuple forward_taps(const std::string &path, TokenArray ids, const std::strin
     const Weights weights(table, *device);
     const auto n = static_cast<uint32_t>(ids.size());
     device->set_workspace(workspace_spec(h, n, n, h.n_layers + 1));
-    const std::vector<PlaneSpec> planes = plane_specs(h, n, kv_dtype == "f32" ? KvType::f32 : KvType::f16);
+    const std::vector<PlaneSpec> planes = plane_specs(h, n, parse_kv(kv_dtype));
     // More rows of one pass would overwrite keys that its first rows still read.
     if (n > kRingMargin && std::ranges::any_of(planes, [](const PlaneSpec &plane) { return plane.ring; }))
         throw parameter_error("ids", "must hold at most " + std::to_string(kRingMargin) + " tokens", n);

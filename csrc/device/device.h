@@ -51,7 +51,18 @@ class Weight {
     uint64_t cols = 0;
 };
 
-enum class KvType { f16, f32 };
+// How keys and values are kept. q8_0: each head's key and value is rotated (the orthonormal Walsh-Hadamard transform of
+// its longest blocks of 2^k values) and rounded, in blocks of 32, to int8 times a float16 scale. A rotation leaves no
+// value that is far larger than its neighbours, so a block's scale suits all of it; queries are rotated alike, which
+// leaves the scores as they were, and attention's output is rotated back.
+enum class KvType { f16, f32, q8_0 };
+
+inline constexpr uint32_t kKvBlock = 32; // values of one scale of q8_0; head_dim is a multiple
+
+// Bytes of n values of one head, wherever they are.
+constexpr uint64_t kv_bytes(KvType type, uint64_t n) {
+    return type == KvType::q8_0 ? n / kKvBlock * (kKvBlock + 2) : n * (type == KvType::f16 ? 2 : 4);
+}
 
 // The keys and values of one layer of one session. A growing plane has `rows` = capacity; a ring keeps
 // position p in row p % rows. The layout inside a row is the device's secret.
@@ -73,7 +84,7 @@ class KvStore {
   public:
     virtual ~KvStore() = default;
     // Out of and into one form for all devices: row by row, keys [n_kv_heads][head_dim], then values likewise,
-    // each element in the plane's type.
+    // each element in the plane's type (a head of q8_0: all its int8, then their scales).
     virtual void read_rows(uint32_t plane, Positions positions, std::byte *out) const = 0;
     virtual void write_rows(uint32_t plane, Positions positions, const std::byte *in) = 0;
     // The first `written` rows of every plane (of a shorter one: all) become those of a store of the same device and

@@ -1,6 +1,7 @@
 #include "kv/planes.h"
 
 #include <algorithm>
+#include <string>
 
 namespace muser {
 
@@ -10,6 +11,10 @@ uint32_t round_up(uint32_t n) { return (n + kRowMultiple - 1) / kRowMultiple * k
 } // namespace
 
 std::vector<PlaneSpec> plane_specs(const HParams &h, uint32_t context, KvType type) {
+    if (type == KvType::q8_0 && h.head_dim % kKvBlock != 0)
+        throw Error(ErrorCode::parameter,
+                    "kv_dtype \"q8_0\" needs heads of a multiple of 32 values, and this model's have " + std::to_string(h.head_dim),
+                    {{"parameter", "kv_dtype"}, {"value", "q8_0"}});
     std::vector<PlaneSpec> specs;
     for (const LayerParams &layer : h.layers) {
         const uint32_t growing = round_up(context);

@@ -13,7 +13,7 @@ namespace muser {
 
 inline constexpr uint32_t kRingMargin = 512; // rows; also the most rows of one prefill chunk
 
-// One spec a layer for sessions of `context` rows.
+// One spec a layer for sessions of `context` rows. Throws Error{parameter} for q8_0 and heads that its blocks do not divide.
 std::vector<PlaneSpec> plane_specs(const HParams &hparams, uint32_t context, KvType type);
 
 // The positions below `position` that a plane still holds after `high_water` rows were ever written.

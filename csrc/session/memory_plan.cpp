@@ -27,7 +27,7 @@ MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &de
         (plane.ring ? plan.ring_planes : plan.growing_planes) += 1;
         (plane.ring ? plan.ring_rows : plan.growing_rows) = plane.rows;
     }
-    plan.plane_row_bytes = uint64_t{2} * h.n_kv_heads * h.head_dim * (type == KvType::f16 ? 2 : 4);
+    plan.plane_row_bytes = uint64_t{2} * h.n_kv_heads * kv_bytes(type, h.head_dim);
     plan.kv_per_slot = device.kv_bytes(planes);
     plan.staging = staging ? plan.kv_per_slot : 0;
     plan.workspace = device.workspace_bytes(workspace_spec(h, std::min(context, kRingMargin), kMaxLogitRows, kMaxTaps));

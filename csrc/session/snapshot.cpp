@@ -73,7 +73,7 @@ void check_counts(const Header &header, std::span<const PlaneSpec> planes, uint3
 } // namespace
 
 uint64_t plane_row_bytes(const PlaneSpec &plane) {
-    return uint64_t{2} * plane.n_kv_heads * plane.head_dim * (plane.type == KvType::f16 ? 2 : 4);
+    return uint64_t{2} * plane.n_kv_heads * kv_bytes(plane.type, plane.head_dim);
 }
 
 std::vector<std::byte> take_snapshot(Session &session, std::span<const PlaneSpec> planes) {

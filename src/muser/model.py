@@ -97,7 +97,8 @@ class Model(ChatFront, SavingFront, Uncopied):
             slots: generations that can be resident at the same time, 1..4.
             context: rows (tokens) that each slot can hold, at least 2: a prompt and an answer. None: the model's own limit, or the most that fits
                 into memory; :attr:`context` and :meth:`memory_plan` report the choice.
-            kv_dtype: how keys and values are kept, "f16" or "f32".
+            kv_dtype: how keys and values are kept: "f16", "f32", or "q8_0", which takes 34 bytes where "f16" takes 64 and
+                needs heads of a multiple of 32 values. What each costs in accuracy: docs/accuracy.md.
             threads: compute threads. None: the cores that this process may use.
             context_policy: what a generation does when prompt and completion fill the context. "error": it ends. "shift": it
                 goes on without its oldest tokens; takes one more session's memory. See docs/sessions.md.

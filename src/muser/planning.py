@@ -9,6 +9,7 @@ from muser import _checks as checks
 from muser import _muser
 
 _MAX_INT = 2**31 - 1
+KV_DTYPES = ("f16", "f32", "q8_0")
 
 
 def memory_plan(
@@ -59,7 +60,7 @@ def checked(
         "device": checks.choice("device", device, ("auto", "cpu", "metal")),
         "slots": checks.integer("slots", slots, 1, 4),
         "context": optional("context", context, _MAX_INT, low=2),
-        "kv_dtype": checks.choice("kv_dtype", kv_dtype, ("f16", "f32")),
+        "kv_dtype": checks.choice("kv_dtype", kv_dtype, KV_DTYPES),
         "threads": optional("threads", threads, 1024),
         "staging": checks.choice("context_policy", context_policy, ("error", "shift")) == "shift",
         "memory_limit": optional("memory_limit", memory_limit, 2**63 - 1),

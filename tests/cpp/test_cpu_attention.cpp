@@ -131,16 +131,52 @@ class Bench {
     TestWeight table_, query_, key_, value_, ones_, back_;
 };
 
+// The definition of q8_0's rotation (device.h), in the order of sums that decides the last bit.
+template <class T> void rotate(T *x, uint32_t n) {
+    const uint32_t block = n & (~n + 1);
+    for (uint32_t half = 1; half < block; half *= 2)
+        for (uint32_t i = 0; i < n; ++i)
+            if (!(i & half)) {
+                const T a = x[i], b = x[i + half];
+                x[i] = a + b;
+                x[i + half] = a - b;
+            }
+    for (uint32_t i = 0; i < n; ++i)
+        x[i] *= 1 / std::sqrt(T(block));
+}
+
+// One head as a plane of the type gives it back.
+std::vector<double> stored(const float *x, uint32_t n, KvType type) {
+    std::vector<double> out(x, x + n);
+    if (type == KvType::f16)
+        for (double &v : out)
+            v = round_to_half(v);
+    if (type == KvType::q8_0) {
+        Floats rotated(x, x + n);
+        rotate(rotated.data(), n);
+        for (uint32_t b = 0; b < n; b += 32) {
+            float top = 0;
+            for (uint32_t i = b; i < b + 32; ++i)
+                top = std::max(top, std::abs(rotated[i]));
+            const auto scale = static_cast<float>(round_to_half(top / 127));
+            for (uint32_t i = b; i < b + 32; ++i)
+                out[i] = scale > 0 ? double(std::clamp(std::nearbyint(rotated[i] * (1 / scale)), -127.0f, 127.0f)) * double(scale) : 0;
+        }
+        rotate(out.data(), n);
+    }
+    return out;
+}
+
 // The textbook, in double, over the keys and values as the plane holds them.
 Floats reference(const Script &script, uint32_t window, KvType type) {
     const Shape s = script.shape;
-    const auto stored = [&](float x) { return type == KvType::f16 ? round_to_half(x) : double(x); };
     std::vector<double> keys, values;
     for (int t = 0; t < script.n_tokens; ++t)
-        for (uint32_t i = 0; i < s.keys(); ++i) {
-            keys.push_back(stored(script.key(t)[i]));
-            values.push_back(stored(script.value(t)[i]));
-        }
+        for (uint32_t i = 0; i < s.keys(); i += s.head_dim)
+            for (auto [from, to] : {std::pair{script.key(t), &keys}, {script.value(t), &values}}) {
+                const std::vector<double> head = stored(from + i, s.head_dim, type);
+                to->insert(to->end(), head.begin(), head.end());
+            }
     Floats out;
     std::vector<double> weights;
     for (int t = 0; t < script.n_tokens; ++t)
@@ -178,12 +214,14 @@ double worst_difference(const Floats &a, const Floats &b) {
 
 } // namespace
 
-TEST_CASE("attention equals its definition: head counts, head sizes, windows around a segment, both KV types") {
-    for (Shape shape : {Shape{4, 2, 32}, {9, 3, 64}, {20, 1, 24}, {3, 3, 8}, {2, 1, 256}})
+TEST_CASE("attention equals its definition: head counts, head sizes, windows around a segment, all KV types") {
+    for (Shape shape : {Shape{4, 2, 32}, {9, 3, 64}, {4, 2, 96}, {20, 1, 24}, {3, 3, 8}, {2, 1, 256}})
         for (uint32_t window : {0u, 1u, 16u, 255u, 256u, 257u})
-            for (KvType type : {KvType::f16, KvType::f32}) {
+            for (KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
                 if (shape.head_dim > 64 && window % 256 != 0)
                     continue; // large, and the window is not their point
+                if (type == KvType::q8_0 && shape.head_dim % 32 != 0)
+                    continue;
                 const Script script(shape, 290, 7);
                 Bench bench(script, 2, 512);
                 CAPTURE(shape.n_heads);
@@ -194,11 +232,13 @@ TEST_CASE("attention equals its definition: head counts, head sizes, windows aro
 }
 
 TEST_CASE("a row's bits do not depend on chunking, threads or level") {
-    for (Shape shape : {Shape{4, 2, 16}, {6, 2, 24}, {3, 3, 8}, {18, 1, 8}}) {
+    const std::pair<Shape, KvType> cases[] = {{{4, 2, 16}, KvType::f16}, {{6, 2, 24}, KvType::f16}, {{3, 3, 8}, KvType::f16},
+                                              {{18, 1, 8}, KvType::f16}, {{4, 2, 32}, KvType::q8_0}, {{6, 1, 96}, KvType::q8_0}};
+    for (auto [shape, type] : cases) {
         const Script script(shape, 300, 8, 2.0f);
         const bool every_combination = shape.n_heads == 4;
         for (uint32_t window : {0u, 40u}) {
-            const Floats expected = Bench(script, 1, 1, cpu::Level::portable).prefill(1, window, KvType::f16);
+            const Floats expected = Bench(script, 1, 1, cpu::Level::portable).prefill(1, window, type);
             for (cpu::Level level : cpu::available_levels())
                 for (int threads : {1, 2, 3, 5})
                     for (int chunk : {1, 7, 64, 300}) {
@@ -211,15 +251,15 @@ TEST_CASE("a row's bits do not depend on chunking, threads or level") {
                         CAPTURE(threads);
                         CAPTURE(chunk);
                         Bench bench(script, threads, static_cast<uint32_t>(chunk), level);
-                        CHECK(same_bits(bench.prefill(chunk, window, KvType::f16), expected));
+                        CHECK(same_bits(bench.prefill(chunk, window, type), expected));
                     }
         }
     }
 }
 
 TEST_CASE("a ring gives the bits of a growing plane, before and after it wraps") {
-    const Script script({4, 2, 16}, 500, 9);
-    for (KvType type : {KvType::f16, KvType::f32})
+    for (KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
+        const Script script({4, 2, type == KvType::q8_0 ? 32u : 16u}, 500, 9);
         for (uint32_t window : {1u, 15u, 16u, 17u, 64u, 130u})
             for (int chunk : {1, 7, 60}) {
                 CAPTURE(window);
@@ -229,18 +269,20 @@ TEST_CASE("a ring gives the bits of a growing plane, before and after it wraps")
                 const Floats expected = bench.prefill(512, window, type);
                 CHECK(same_bits(bench.prefill(chunk, window, type, ring_rows), expected));
             }
+    }
 }
 
 TEST_CASE("rows of several sessions in one pass give the bits they give alone") {
-    const Script script({6, 2, 16}, 600, 10);
+    const Script script({6, 2, 32}, 600, 10);
     const size_t width = script.shape.queries();
     for (uint32_t window : {0u, 33u})
         for (int threads : {1, 2, 5}) {
+            const KvType type = window ? KvType::f16 : KvType::q8_0;
             Bench bench(script, threads, 600);
-            const Floats alone = bench.prefill(600, window, KvType::f16);
+            const Floats alone = bench.prefill(600, window, type);
             std::vector<std::unique_ptr<KvStore>> sessions;
             for (int s = 0; s < 4; ++s) {
-                sessions.push_back(bench.plane(600, KvType::f16));
+                sessions.push_back(bench.plane(600, type));
                 std::vector<Row> history;
                 for (int t = 0; t < 600; ++t)
                     history.push_back({sessions.back().get(), t, t});
@@ -261,23 +303,25 @@ TEST_CASE("rows of several sessions in one pass give the bits they give alone") 
 }
 
 TEST_CASE("a deep context shared among threads gives the bits of one thread") {
-    const Script script({16, 1, 8}, 5200, 11);
-    const Floats expected = Bench(script, 1, 512).prefill(512, 0, KvType::f16);
-    const size_t width = script.shape.queries();
-    Bench bench(script, 5, 512);
-    auto kv = bench.plane(5200, KvType::f16);
-    std::vector<Row> rows;
-    for (int t = 0; t < 5184; t += 512) {
-        rows.clear();
-        for (int i = t; i < std::min(t + 512, 5184); ++i)
-            rows.push_back({kv.get(), i, i});
-        bench.pass(rows, 0);
-    }
-    for (int n : {1, 4, 16}) { // merged by every thread; shared by heads; in several waves
-        rows.clear();
-        for (int i = 5184; i < 5184 + n; ++i)
-            rows.push_back({kv.get(), i, i});
-        CHECK(same_bits(bench.pass(rows, 0), std::span(expected).subspan(5184 * width, n * width)));
+    for (auto [shape, type] : {std::pair{Shape{16, 1, 8}, KvType::f16}, {Shape{4, 1, 32}, KvType::q8_0}}) {
+        const Script script(shape, 5200, 11);
+        const Floats expected = Bench(script, 1, 512).prefill(512, 0, type);
+        const size_t width = script.shape.queries();
+        Bench bench(script, 5, 512);
+        auto kv = bench.plane(5200, type);
+        std::vector<Row> rows;
+        for (int t = 0; t < 5184; t += 512) {
+            rows.clear();
+            for (int i = t; i < std::min(t + 512, 5184); ++i)
+                rows.push_back({kv.get(), i, i});
+            bench.pass(rows, 0);
+        }
+        for (int n : {1, 4, 16}) { // merged by every thread; shared by heads; in several waves
+            rows.clear();
+            for (int i = 5184; i < 5184 + n; ++i)
+                rows.push_back({kv.get(), i, i});
+            CHECK(same_bits(bench.pass(rows, 0), std::span(expected).subspan(5184 * width, n * width)));
+        }
     }
 }
 
@@ -293,6 +337,7 @@ TEST_CASE("planes refuse shapes that the layout cannot hold") {
     };
     refuses({64, 1, 12, KvType::f16, false}, "head_dim");
     refuses({64, 1, 520, KvType::f16, false}, "head_dim");
+    refuses({64, 1, 80, KvType::q8_0, false}, "head_dim");
     refuses({64, 0, 32, KvType::f16, false}, "n_kv_heads");
     refuses({0, 1, 32, KvType::f16, false}, "plane rows");
     refuses({80, 1, 32, KvType::f16, true}, "ring rows");

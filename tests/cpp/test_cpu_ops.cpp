@@ -244,3 +244,45 @@ TEST_CASE("half keys and values are rounded to nearest even and land in their la
         CHECK(wrong == 0);
     }
 }
+
+TEST_CASE("q8_0: every level stores the same bytes, rows leave a plane and come back, and the rotation undoes itself") {
+    const uint32_t heads = 2, positions = 40;
+    for (uint32_t head_dim : {32u, 64u, 96u, 256u}) {
+        const size_t n = heads * head_dim;
+        Random random(head_dim);
+        Floats values;
+        for (uint32_t p = 0; p < positions; ++p) { // from scales that vanish in float16 to those that overflow in it
+            const Floats row = random.normals(n, std::ldexp(1.0f, static_cast<int>(p) * 2 - 40));
+            values.insert(values.end(), row.begin(), row.end());
+        }
+        values[3 * n] = std::nanf("");
+        values[5 * n] = kInf;
+
+        const PlaneSpec spec{64, heads, head_dim, KvType::q8_0, true};
+        std::vector<std::byte> expected;
+        for (Level level : available_levels()) {
+            KvPlanes planes({&spec, 1});
+            std::memset(planes.memory().data(), 0, planes.memory().size());
+            for (uint32_t p = 0; p < positions; ++p)
+                op_kernels(level).store_kv(planes.plane(0), p, &values[p * n], &values[(positions - 1 - p) * n]);
+            const std::vector<std::byte> bytes(planes.memory().begin(), planes.memory().end());
+            CAPTURE(level_name(level));
+            if (expected.empty())
+                expected = bytes;
+            CHECK(bytes == expected);
+
+            std::vector<std::byte> rows(positions * 2 * kv_bytes(KvType::q8_0, n));
+            planes.read_rows(0, {0, positions}, rows.data());
+            KvPlanes other({&spec, 1});
+            std::memset(other.memory().data(), 0, other.memory().size());
+            other.write_rows(0, {0, positions}, rows.data());
+            CHECK(std::memcmp(other.memory().data(), expected.data(), expected.size()) == 0);
+        }
+        Floats x = random.normals(head_dim), y = x;
+        op_kernels(available_levels().front()).rotate(y.data(), head_dim);
+        CHECK(!same_bits(x, y));
+        op_kernels(available_levels().back()).rotate(y.data(), head_dim);
+        for (uint32_t i = 0; i < head_dim; ++i)
+            CHECK(std::abs(x[i] - y[i]) < 2e-6f);
+    }
+}

@@ -12,6 +12,7 @@ template <class T, class U> inline T larger(T a, U b) { return b > a ? T(b) : a;
 // of memory, and not past the segment, whose successor may be another thread's).
 constexpr size_t kPrefetchBytes = 8192;
 inline void prefetch(const uint16_t *next) { __builtin_prefetch(next, 0, 2); }
+inline void prefetch(const int8_t *next) { __builtin_prefetch(next, 0, 2); }
 inline void prefetch(const float *) {} // converted keys and values are in the cache already
 
 // How many of `n` to take at once, at most `most`: parts of nearly equal size.
@@ -146,6 +147,37 @@ inline void convert(const uint16_t *from, float *to, size_t n, const uint16_t *n
 }
 inline void convert(const float *, float *, size_t, const float *) {} // float planes are read in place
 
+// A tile of sixteen positions in q8_0, [width][16] of keys or [16][width] of values. An integer below 2^7 times a float16
+// is exact in float32: attention over q8_0 is attention over a float plane of these products.
+inline void convert_keys(const int8_t *from, float *to, uint32_t width, const int8_t *next) {
+    const auto *scales = reinterpret_cast<const uint16_t *>(from + size_t{kTileKeys} * width);
+    for (uint32_t d = 0; d < width; d += kKvBlock) {
+        const f32x16 scale = load(scales + size_t{d / kKvBlock} * kTileKeys);
+        prefetch(next + size_t{kTileKeys} * width + d);
+        for (size_t i = size_t{d} * kTileKeys; i < size_t{d + kKvBlock} * kTileKeys; i += 16) {
+            if (i % 64 == 0)
+                prefetch(next + i);
+            store(to + i, load(from + i) * scale);
+        }
+    }
+}
+inline void convert_values(const int8_t *from, float *to, uint32_t width, int first, int n, const int8_t *next) {
+    alignas(64) float scales[kMaxHeadDim / kKvBlock * kTileKeys];
+    for (size_t i = 0; i < size_t{width / kKvBlock} * kTileKeys; i += 16) {
+        prefetch(next + size_t{kTileKeys} * width + 2 * i);
+        store(scales + i, load(reinterpret_cast<const uint16_t *>(from + size_t{kTileKeys} * width) + i));
+    }
+    for (int j = first; j < first + n; ++j)
+        for (uint32_t d = 0; d < width; d += kKvBlock, to += kKvBlock) {
+            const size_t at = size_t(j) * width + d;
+            const f32x16 scale = set1(scales[d / kKvBlock * kTileKeys + size_t(j)]);
+            if (at % 64 == 0)
+                prefetch(next + at);
+            store(to, load(from + at) * scale);
+            store(to + 16, load(from + at + 16) * scale);
+        }
+}
+
 // One segment; positions below are relative to its first key.
 template <class T> class Segment {
   public:
@@ -170,8 +202,8 @@ template <class T> class Segment {
     }
 
   private:
-    // Converting once pays as soon as more than one block of queries reads the result.
-    bool converts() const { return sizeof(T) == 2 && n_ > kBlockQueries; }
+    // Of float16, converting once pays as soon as more than one block of queries reads the result.
+    bool converts() const { return kQuantized || (sizeof(T) == 2 && n_ > kBlockQueries); }
     float *scores_of(int i) const { return task_.scratch.scores + size_t(i) * kSegmentKeys; }
 
     // A converted group of tiles stays in the first-level cache while every query passes over it.
@@ -199,7 +231,10 @@ template <class T> class Segment {
             if (converts())
                 for (int v = 0; v < n; ++v) {
                     float *to = task_.scratch.keys + size_t(v) * tile_size;
-                    convert(tiles[t + v], to, tile_size, tiles[t + v + fetched]);
+                    if constexpr (kQuantized)
+                        convert_keys(tiles[t + v], to, task_.plane.head_dim, tiles[t + v + fetched]);
+                    else
+                        convert(tiles[t + v], to, tile_size, tiles[t + v + fetched]);
                     converted[v] = to;
                 }
             const int position = (first_tile + t) * 16;
@@ -210,7 +245,7 @@ template <class T> class Segment {
                 float *to = scores_of(i) + position;
                 if (converts())
                     score_queries<kBlockQueries>(q, n, task_.queries + i, converted, 0, task_.plane.head_dim, task_.scale, to);
-                else
+                else if constexpr (!kQuantized)
                     score_queries<kBlockQueries>(q, n, task_.queries + i, tiles + t, fetched, task_.plane.head_dim, task_.scale,
                                                  to);
             }
@@ -226,7 +261,7 @@ template <class T> class Segment {
         const int beyond = tile - hi_ / 16;
         if (beyond <= 0 || !task_.next)
             return value_tile(smaller(tile, hi_ / 16));
-        return static_cast<const T *>(task_.next) + size_t(beyond - 1) * kTileKeys * task_.plane.head_dim;
+        return static_cast<const T *>(task_.next) + size_t(beyond - 1) * PlaneView::tile_size<T>(task_.plane.head_dim);
     }
     const T *value_tile(int tile) const {
         return task_.plane.template value_row<T>(base_ + uint32_t(tile) * 16, task_.kv_head);
@@ -245,12 +280,24 @@ template <class T> class Segment {
             const int from = larger(c, lo_), to = smaller(c + chunk_keys - 1, hi_);
             const T *rows = task_.plane.template value_row<T>(base_ + uint32_t(from), task_.kv_head);
             const T *next = fetched_with(from / 16 + ahead_tiles());
-            if (converts()) {
+            if constexpr (kQuantized) {
+                convert_rows(from, to, next);
+                chunk(from, to, static_cast<const float *>(task_.scratch.values), 0);
+            } else if (converts()) {
                 convert(rows, task_.scratch.values, size_t(to - from + 1) * width, next);
                 chunk(from, to, static_cast<const float *>(task_.scratch.values), 0);
             } else {
                 chunk(from, to, rows, next > rows ? size_t(next - rows) : 0);
             }
+        }
+    }
+
+    // Value rows from..to of q8_0, tile by tile.
+    void convert_rows(int from, int to, const int8_t *next) {
+        const uint32_t width = task_.plane.value_width;
+        for (int at = from, n; at <= to; at += n, next += PlaneView::tile_size<int8_t>(width)) {
+            n = smaller(16 - at % 16, to - at + 1);
+            convert_values(value_tile(at / 16), task_.scratch.values + size_t(at - from) * width, width, at % 16, n, next);
         }
     }
 
@@ -292,13 +339,15 @@ template <class T> class Segment {
     uint32_t base_;
     int lo_, hi_;
     static constexpr int kMaxAheadTiles = 4;
+    static constexpr bool kQuantized = sizeof(T) == 1;
 };
 
 void attend_segment(const SegmentTask &task) {
-    if (task.plane.type == KvType::f16)
-        Segment<uint16_t>(task).run();
-    else
-        Segment<float>(task).run();
+    switch (task.plane.type) {
+    case KvType::f16: return Segment<uint16_t>(task).run();
+    case KvType::f32: return Segment<float>(task).run();
+    case KvType::q8_0: return Segment<int8_t>(task).run();
+    }
 }
 
 // Both parts rescaled to the larger maximum. An e^0 factor is exactly 1.

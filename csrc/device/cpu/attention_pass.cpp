@@ -22,8 +22,15 @@ PositionRange AttentionPlanner::visible(const Job &job, int row) const {
     return visible_keys(state_.rows[row].position, job.spec.window);
 }
 
-float *AttentionPlanner::output(const Job &job, int row, int head, int thread) const {
-    return state_.act(Act::attention, row, thread) + size_t(head) * job.spec.head_dim;
+const PlaneView &AttentionPlanner::plane(const AttentionSpec &spec, int row) const {
+    return static_cast<const KvPlanes *>(state_.rows[row].kv)->plane(spec.plane);
+}
+
+void AttentionPlanner::write_output(const Job &job, SoftmaxState state, int row, int head, int thread) const {
+    float *out = state_.act(Act::attention, row, thread) + size_t(head) * job.spec.head_dim;
+    ops_.finish_attention(state, out, job.spec.head_dim);
+    if (job.rotated)
+        ops_.rotate(out, job.spec.head_dim);
 }
 
 AttentionPlanner::Job AttentionPlanner::make_job(const AttentionSpec &spec) {
@@ -31,6 +38,7 @@ AttentionPlanner::Job AttentionPlanner::make_job(const AttentionSpec &spec) {
     Job job{};
     job.spec = spec;
     job.value_width = (spec.head_dim + 15) / 16 * 16;
+    job.rotated = plane(spec, 0).type == KvType::q8_0; // as the planes of all sessions
     job.task_heads = std::min(heads, kMaxTaskHeads);
     job.head_groups = (heads + job.task_heads - 1) / job.task_heads;
     cut_blocks(job, std::min(kMaxTaskRows, kMaxTaskQueries / job.task_heads));
@@ -63,6 +71,12 @@ int AttentionPlanner::wave_items(const Job &job, Wave wave) const {
 }
 
 void AttentionPlanner::record(const AttentionSpec &spec) {
+    if (plane(spec, 0).type == KvType::q8_0)
+        pass_.add_rows(state_.n_rows(), [this, spec](int first, int last, int) { // as the keys were, when they were stored
+            for (int row = first; row < last; ++row)
+                for (uint32_t head = 0; head < spec.n_heads; ++head)
+                    ops_.rotate(state_.workspace.row(Act::query, row) + size_t{head} * spec.head_dim, spec.head_dim);
+        });
     const Job job = make_job(spec);
     const int tasks = job.n_blocks * static_cast<int>(spec.n_kv_heads) * job.head_groups;
     int most_segments = 0;
@@ -116,7 +130,7 @@ void AttentionPlanner::record_partial(const Job &job, int most_segments) {
                     merge(job, only, row, head, merged);
                 else
                     merged = slot(job, row, head);
-                ops_.finish_attention(merged, output(job, row, head, thread), job.spec.head_dim);
+                write_output(job, merged, row, head, thread);
             }
     };
     if (state_.few())
@@ -131,7 +145,7 @@ bool AttentionPlanner::fill(SegmentTask &task, const Job &job, const Block &bloc
     const int heads = static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads);
     const int first_head = kv_head * heads + group * job.task_heads;
     const int64_t base = segment * kSegmentKeys;
-    task.plane = static_cast<const KvPlanes *>(state_.rows[block.first_row].kv)->plane(job.spec.plane);
+    task.plane = plane(job.spec, block.first_row);
     task.kv_head = static_cast<uint32_t>(kv_head);
     task.segment = segment;
     task.scale = job.spec.scale;
@@ -184,9 +198,8 @@ void AttentionPlanner::whole(const Job &job, int item, int thread) const {
     }
     const int first_head = kv_head * static_cast<int>(job.spec.n_heads / job.spec.n_kv_heads) + group * job.task_heads;
     for (int v = 0; v < block.n_rows * task.n_heads; ++v)
-        ops_.finish_attention(state(s.merged_out, s.merged_max, s.merged_sum, v),
-                              output(job, block.first_row + v / task.n_heads, first_head + v % task.n_heads, thread),
-                              job.spec.head_dim);
+        write_output(job, state(s.merged_out, s.merged_max, s.merged_sum, v), block.first_row + v / task.n_heads,
+               first_head + v % task.n_heads, thread);
 }
 
 SoftmaxState AttentionPlanner::slot(const Job &job, size_t index, int head) const {
@@ -210,10 +223,14 @@ AttentionPlanner::Item AttentionPlanner::item_at(const Job &job, Wave wave, int 
 
 // Where the keys of the item's segment begin.
 const void *AttentionPlanner::keys_of(const Job &job, const Item &item) const {
-    const PlaneView &plane = static_cast<const KvPlanes *>(state_.rows[item.block->first_row].kv)->plane(job.spec.plane);
+    const PlaneView &view = plane(job.spec, item.block->first_row);
     const auto position = static_cast<uint32_t>(item.segment * kSegmentKeys), head = static_cast<uint32_t>(item.kv_head);
-    return plane.type == KvType::f16 ? static_cast<const void *>(plane.key_tile<uint16_t>(position, head))
-                                     : plane.key_tile<float>(position, head);
+    switch (view.type) {
+    case KvType::f16: return view.key_tile<uint16_t>(position, head);
+    case KvType::f32: return view.key_tile<float>(position, head);
+    case KvType::q8_0: return view.key_tile<int8_t>(position, head);
+    }
+    return nullptr;
 }
 
 void AttentionPlanner::partial(const Job &job, Wave wave, const Item &item, const void *next, int thread) const {

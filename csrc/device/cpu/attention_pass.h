@@ -29,6 +29,7 @@ class AttentionPlanner {
     struct Job { // one record() call
         AttentionSpec spec;
         uint32_t value_width;
+        bool rotated; // the values are, and so the output before it is finished
         int task_heads, head_groups; // query heads of a task; tasks that cover the query heads of one kv head
         size_t first_block;
         int n_blocks;
@@ -58,7 +59,8 @@ class AttentionPlanner {
               int &first_active) const;
     SoftmaxState slot(const Job &job, size_t index, int head) const;
     size_t partial_slot(Wave wave, const Block &block, int row, int64_t segment) const;
-    float *output(const Job &job, int row, int head, int thread) const;
+    void write_output(const Job &job, SoftmaxState state, int row, int head, int thread) const;
+    const PlaneView &plane(const AttentionSpec &spec, int row) const;
     const Block &block_of(const Job &job, int row) const;
 
     const OpKernels &ops_;

@@ -15,13 +15,14 @@ namespace {
 uint32_t value_width(const PlaneSpec &spec) { return (spec.head_dim + 15) / 16 * 16; }
 uint64_t blocks(const PlaneSpec &spec) { return (uint64_t{spec.rows} + kBlockKeys - 1) / kBlockKeys; }
 uint64_t block_bytes(const PlaneSpec &spec) {
-    const uint64_t element = spec.type == KvType::f16 ? 2 : 4;
-    return uint64_t{kBlockKeys} * spec.n_kv_heads * (uint64_t{spec.head_dim} + value_width(spec)) * element;
+    return uint64_t{kBlockKeys} * spec.n_kv_heads * (kv_bytes(spec.type, spec.head_dim) + kv_bytes(spec.type, value_width(spec)));
 }
 
 void check(const PlaneSpec &spec) {
     if (spec.head_dim == 0 || spec.head_dim % 8 != 0 || spec.head_dim > kMaxHeadDim)
         throw parameter_error("head_dim", "must be a multiple of 8 in 8..512", spec.head_dim);
+    if (spec.type == KvType::q8_0 && spec.head_dim % kKvBlock != 0)
+        throw parameter_error("head_dim", "must be a multiple of 32 for keys and values in q8_0", spec.head_dim);
     if (spec.n_kv_heads == 0)
         throw parameter_error("n_kv_heads", "must be at least 1", spec.n_kv_heads);
     if (spec.rows == 0)
@@ -86,16 +87,51 @@ template <class T> void write(const PlaneView &plane, Positions positions, const
         });
 }
 
+// f(an element, its place in the bytes that leave) for every part of q8_0 rows: single quants, single scales.
+template <class Bytes, class F> void each_quantized(const PlaneView &plane, Positions positions, Bytes bytes, const F &f) {
+    const auto head_part = [&](int8_t *quants, size_t step, int8_t *tile, uint32_t lane) {
+        for (uint32_t d = 0; d < plane.head_dim; ++d, ++bytes)
+            f(quants + d * step, bytes, size_t{1});
+        for (uint32_t b = 0; b < plane.head_dim / kKvBlock; ++b, bytes += sizeof(uint16_t))
+            f(plane.scales(tile) + size_t{b} * kTileKeys + lane, bytes, sizeof(uint16_t));
+    };
+    for (uint32_t p = positions.begin; p < positions.end; ++p) {
+        for (uint32_t head = 0; head < plane.n_kv_heads; ++head) {
+            int8_t *keys = plane.key_tile<int8_t>(p, head);
+            head_part(keys + p % kTileKeys, kTileKeys, keys, p % kTileKeys);
+        }
+        for (uint32_t head = 0; head < plane.n_kv_heads; ++head)
+            head_part(plane.value_row<int8_t>(p, head), 1, plane.value_tile<int8_t>(p, head), p % kTileKeys);
+    }
+}
+
+void read_quantized(const PlaneView &plane, Positions positions, std::byte *out) {
+    each_quantized(plane, positions, out, [](const void *from, std::byte *to, size_t n) { std::memcpy(to, from, n); });
+}
+
+void write_quantized(const PlaneView &plane, Positions positions, const std::byte *in) {
+    each_quantized(plane, positions, in,
+                   [](void *to, const std::byte *from, size_t n) { std::memcpy(to, from, n); });
+}
+
 } // namespace
 
 void KvPlanes::read_rows(uint32_t plane, Positions positions, std::byte *out) const {
     const PlaneView &view = views_.at(plane);
-    view.type == KvType::f16 ? read<uint16_t>(view, positions, out) : read<float>(view, positions, out);
+    switch (view.type) {
+    case KvType::f16: return read<uint16_t>(view, positions, out);
+    case KvType::f32: return read<float>(view, positions, out);
+    case KvType::q8_0: return read_quantized(view, positions, out);
+    }
 }
 
 void KvPlanes::write_rows(uint32_t plane, Positions positions, const std::byte *in) {
     const PlaneView &view = views_.at(plane);
-    view.type == KvType::f16 ? write<uint16_t>(view, positions, in) : write<float>(view, positions, in);
+    switch (view.type) {
+    case KvType::f16: return write<uint16_t>(view, positions, in);
+    case KvType::f32: return write<float>(view, positions, in);
+    case KvType::q8_0: return write_quantized(view, positions, in);
+    }
 }
 
 uint64_t KvPlanes::bytes(std::span<const PlaneSpec> planes) { return round_to_pages(lay_out(planes).bytes); }

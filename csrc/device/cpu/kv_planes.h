@@ -15,7 +15,7 @@ namespace muser::cpu {
 class KvPlanes final : public KvStore {
   public:
     // Rows are rounded up to whole blocks of 64. Throws Error{parameter} for a ring whose rows are not whole
-    // blocks, a head_dim that is not a multiple of 8 up to 512, or an empty dimension.
+    // blocks, a head_dim that is not a multiple of 8 (of q8_0: 32) up to 512, or an empty dimension.
     explicit KvPlanes(std::span<const PlaneSpec> planes);
 
     static uint64_t bytes(std::span<const PlaneSpec> planes);

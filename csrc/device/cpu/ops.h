@@ -29,6 +29,7 @@ struct OpKernels {
     void (*softcap)(float *x, float cap, size_t n);                                           // x = cap * tanh(x / cap)
     // Pairs (2k, 2k+1), or (k, k + n_pairs) where halves.
     void (*rope)(float *x, const float *cosine, const float *sine, size_t n_pairs, bool halves);
+    void (*rotate)(float *x, size_t head_dim); // what q8_0 does to one head's values (device.h); its own inverse
     void (*store_kv)(const PlaneView &plane, uint32_t position, const float *keys, const float *values);
 
     // Attention; see attention.h.

@@ -5,5 +5,6 @@
 #define MUSER_LEVEL avx2
 #include "device/cpu/vector_math.h"
 #include "device/cpu/row_kernels.h"
+#include "device/cpu/store_kernels.h"
 #include "device/cpu/attention_kernels.h"
 #include "device/cpu/ops_table.h"

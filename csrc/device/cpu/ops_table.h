@@ -16,6 +16,7 @@ constexpr OpKernels kTable = {
     .gelu_tanh_glu = gelu_tanh_glu,
     .softcap = softcap,
     .rope = rope,
+    .rotate = rotate,
     .store_kv = store_kv,
     .attend_segment = attend_segment,
     .merge_segment = merge_segment,

@@ -1,4 +1,4 @@
-// The ops on single rows: norms, activations, rope, storing keys and values. Written once over f32x16.
+// The ops on single rows: norms, activations, rope. Written once over f32x16.
 // Included by ops_<level>.cpp after vector_math.h.
 namespace muser::cpu::MUSER_LEVEL {
 namespace {
@@ -74,35 +74,6 @@ void rope(float *x, const float *cosine, const float *sine, size_t n_pairs, bool
         const float a = x[k * step], b = x[k * step + other];
         x[k * step] = a * cosine[k] - b * sine[k];
         x[k * step + other] = a * sine[k] + b * cosine[k];
-    }
-}
-
-// One key into its lane of a [head_dim][16] tile.
-template <class T> inline void store_key(const float *key, T *tile, size_t lane, size_t head_dim) {
-    for (size_t d = 0; d < head_dim; d += 16) {
-        const size_t n = head_dim - d < 16 ? head_dim - d : 16;
-        T converted[16];
-        store(converted, n == 16 ? load(key + d) : load_tail(key + d, n));
-        for (size_t i = 0; i < n; ++i)
-            tile[(d + i) * 16 + lane] = converted[i];
-    }
-}
-
-// One value row; the plane pads it with zeros to whole vectors.
-template <class T> inline void store_value(const float *value, T *row, size_t head_dim) {
-    for (size_t d = 0; d < head_dim; d += 16)
-        store(row + d, head_dim - d < 16 ? load_tail(value + d, head_dim - d) : load(value + d));
-}
-
-void store_kv(const PlaneView &plane, uint32_t position, const float *keys, const float *values) {
-    for (uint32_t head = 0; head < plane.n_kv_heads; ++head, keys += plane.head_dim, values += plane.head_dim) {
-        if (plane.type == KvType::f16) {
-            store_key(keys, plane.key_tile<uint16_t>(position, head), position % kTileKeys, plane.head_dim);
-            store_value(values, plane.value_row<uint16_t>(position, head), plane.head_dim);
-        } else {
-            store_key(keys, plane.key_tile<float>(position, head), position % kTileKeys, plane.head_dim);
-            store_value(values, plane.value_row<float>(position, head), plane.head_dim);
-        }
     }
 }
 

@@ -24,6 +24,10 @@ inline f32x16 load(const uint16_t *p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))),
             _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p + 8)))};
 }
+inline f32x16 load(const int8_t *p) {
+    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(all)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(all, 8)))};
+}
 inline void store(uint16_t *p, f32x16 v) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p + 8), _mm256_cvtps_ph(v.hi, _MM_FROUND_TO_NEAREST_INT));
@@ -67,6 +71,20 @@ inline float max_of(f32x16 v) {
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Lane i becomes lane i ^ Step.
+template <int Step> inline __m256 swap_lanes(__m256 v) {
+    if constexpr (Step == 4)
+        return _mm256_permute2f128_ps(v, v, 1);
+    else
+        return _mm256_permute_ps(v, Step == 1 ? 0xb1 : 0x4e);
+}
+template <int Step> inline f32x16 swap_lanes(f32x16 v) {
+    if constexpr (Step == 8)
+        return {v.hi, v.lo};
+    else
+        return {swap_lanes<Step>(v.lo), swap_lanes<Step>(v.hi)};
 }
 
 using Register = __m256;

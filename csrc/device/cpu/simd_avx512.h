@@ -26,6 +26,9 @@ inline void store(float *p, f32x16 a) { _mm512_storeu_ps(p, a.v); }
 inline f32x16 load(const uint16_t *p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)))};
 }
+inline f32x16 load(const int8_t *p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))))};
+}
 inline void store(uint16_t *p, f32x16 a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -60,6 +63,14 @@ inline float max_of(f32x16 a) {
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Lane i becomes lane i ^ Step.
+template <int Step> inline f32x16 swap_lanes(f32x16 a) {
+    if constexpr (Step < 4)
+        return {_mm512_permute_ps(a.v, Step == 1 ? 0xb1 : 0x4e)};
+    else
+        return {_mm512_shuffle_f32x4(a.v, a.v, Step == 4 ? 0xb1 : 0x4e)};
 }
 
 using Register = __m512;

@@ -30,6 +30,14 @@ inline void store(float *p, const f32x16 &v) {
 inline f32x16 load(const uint16_t *p) {
     return each([=](int i) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))); });
 }
+inline f32x16 load(const int8_t *p) {
+    const int8x16_t all = vld1q_s8(p);
+    const int16x8_t halves[2] = {vmovl_s8(vget_low_s8(all)), vmovl_s8(vget_high_s8(all))};
+    return each([&](int i) {
+        const int16x8_t half = halves[i / 2];
+        return vcvtq_f32_s32(vmovl_s16(i % 2 ? vget_high_s16(half) : vget_low_s16(half)));
+    });
+}
 inline void store(uint16_t *p, const f32x16 &v) {
     for (int i = 0; i < 4; ++i)
         vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(v.q[i])));
@@ -84,6 +92,18 @@ inline float max_of(const f32x16 &v) {
     const float c = vgetq_lane_f32(four, 2), d = vgetq_lane_f32(four, 3);
     const float even = a > c ? a : c, odd = b > d ? b : d;
     return even > odd ? even : odd;
+}
+
+// Lane i becomes lane i ^ Step.
+template <int Step> inline f32x16 swap_lanes(const f32x16 &v) {
+    return each([&](int i) {
+        if constexpr (Step == 1)
+            return vrev64q_f32(v.q[i]);
+        else if constexpr (Step == 2)
+            return vextq_f32(v.q[i], v.q[i], 2);
+        else
+            return v.q[i ^ Step / 4];
+    });
 }
 
 using Register = float32x4_t;

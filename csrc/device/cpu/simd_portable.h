@@ -57,6 +57,9 @@ inline uint16_t float_to_half_bits(float x) {
 inline f32x16 load(const uint16_t *p) {
     return each([=](int i) { return half_bits_to_float(p[i]); });
 }
+inline f32x16 load(const int8_t *p) {
+    return each([=](int i) { return float(p[i]); });
+}
 inline void store(uint16_t *p, f32x16 v) {
     for (int i = 0; i < 16; ++i)
         p[i] = float_to_half_bits(v.lane[i]);
@@ -113,6 +116,11 @@ inline float max_of(f32x16 v) {
         for (int i = 0; i < step; ++i)
             v.lane[i] = v.lane[i] > v.lane[i + step] ? v.lane[i] : v.lane[i + step];
     return v.lane[0];
+}
+
+// Lane i becomes lane i ^ Step, for Step 1, 2, 4 or 8.
+template <int Step> inline f32x16 swap_lanes(f32x16 v) {
+    return each([&](int i) { return v.lane[i ^ Step]; });
 }
 
 // The attention kernels block over single registers (attention_kernels.h). Here one register is all 16 lanes.

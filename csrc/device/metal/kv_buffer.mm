@@ -15,6 +15,8 @@ constexpr uint64_t kPlaneAlignment = 256;
 uint64_t plane_bytes(const PlaneSpec &spec) {
     if (spec.rows == 0 || spec.n_kv_heads == 0)
         throw Error(ErrorCode::parameter, "a plane with no rows or no heads");
+    if (spec.type == KvType::q8_0)
+        throw Error(ErrorCode::unsupported_device, "kv_dtype \"q8_0\" is not there yet on Metal; \"f16\" and \"f32\" are");
     if (spec.head_dim % 8 != 0 || spec.head_dim == 0 || spec.head_dim > 512)
         throw parameter_error("head_dim", "must be a multiple of 8 in 8..512", spec.head_dim);
     const uint64_t bytes = uint64_t{2} * spec.rows * spec.n_kv_heads * spec.head_dim * (spec.type == KvType::f16 ? 2 : 4);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from muser.planning import KV_DTYPES
+
 if TYPE_CHECKING:
     from muser import Model, SamplingParams
 
@@ -22,6 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stop", action="append", help="a string that ends the text; may be given several times")
     parser.add_argument("--seed", type=int, help="default: a random one, which --stats reports")
     parser.add_argument("--context", type=int, help="tokens of context (default: what the model and memory allow)")
+    parser.add_argument("--kv-dtype", choices=KV_DTYPES, default="f16", help="how keys and values are kept (default: f16)")
     parser.add_argument("--threads", type=int, help="default: the cores of this machine")
     parser.add_argument("--stats", action="store_true", help="afterwards, tokens, times and the seed on stderr")
 
@@ -38,7 +41,7 @@ def load(arguments: argparse.Namespace) -> Model:
     import muser
     from muser import hub
 
-    options = {"slots": 1, "context": arguments.context, "threads": arguments.threads}
+    options = {"slots": 1, "context": arguments.context, "kv_dtype": arguments.kv_dtype, "threads": arguments.threads}
     if arguments.model is None:
         return muser.Model.tiny(**options)
     return muser.Model.load(hub.resolve(arguments.model, progress=True), **options)

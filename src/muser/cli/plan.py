@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from muser.cli.output import emit
-from muser.planning import memory_plan
+from muser.planning import KV_DTYPES, memory_plan
 
 PARTS = ("weights", "mapped", "kv_per_slot", "staging", "workspace", "retained_logits", "total")
 
@@ -15,7 +15,7 @@ def add_parser(subcommands: argparse._SubParsersAction[argparse.ArgumentParser])
     parser = subcommands.add_parser("plan", help="bytes that a model takes with 1 to 4 slots, without loading it")
     parser.add_argument("file", help="a GGUF file")
     parser.add_argument("--context", type=int, help="rows a slot can hold (default: the most that fits with 4 slots)")
-    parser.add_argument("--kv-dtype", choices=("f16", "f32"), default="f16")
+    parser.add_argument("--kv-dtype", choices=KV_DTYPES, default="f16")
     parser.add_argument("--context-policy", choices=("error", "shift"), default="error")
     parser.set_defaults(run=run)
 

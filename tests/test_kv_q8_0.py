@@ -1,0 +1,101 @@
+"""Keys and values in q8_0: what is stored, what it takes, which models it suits, and that sessions of Model.tiny with it shift,
+are saved and go on. Exactness and session state are tested beside the other types: test_exactness.py, test_session_state.py.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engines import open_engine, prefill
+from toy import write_toy
+
+import muser
+from muser.errors import ParameterError, SessionFileError
+
+
+def rotated(x: np.ndarray) -> np.ndarray:
+    """float32 [..., n]: sums and differences of neighbours, then of pairs, up to the largest power of two that divides n."""
+    n = x.shape[-1]
+    block = n & -n
+    half = 1
+    while half < block:
+        pairs = x.reshape(*x.shape[:-1], n // (2 * half), 2, half)
+        a, b = pairs[..., 0, :], pairs[..., 1, :]
+        x = np.stack([a + b, a - b], axis=-2).reshape(x.shape)
+        half *= 2
+    return x * (np.float32(1) / np.sqrt(np.float32(block)))
+
+
+def quantized(x: np.ndarray) -> np.ndarray:
+    """uint8 [..., n / 32 * 34]: int8 [n] of float32 [..., n], and the float16 scales of blocks of 32."""
+    blocks = x.reshape(*x.shape[:-1], -1, 32)
+    scale = (np.abs(blocks).max(axis=-1, keepdims=True) / np.float32(127)).astype(np.float16)
+    quants = np.rint(blocks * (np.float32(1) / scale.astype(np.float32))).astype(np.int8)
+    return np.concatenate([quants.reshape(x.shape).view(np.uint8), scale[..., 0].view(np.uint8)], axis=-1)
+
+
+def first_plane(engine, n: int) -> np.ndarray:
+    """uint8 [n, bytes of a row]: the first layer's keys and values."""
+    data = engine.snapshot(0)
+    words = data[: 4 * 8].view(np.uint32)
+    n_planes, vocab, row_bytes = int(words[4]), int(words[5]), int(words[7])
+    at = 4 * (6 + 2 * n_planes + n + vocab)
+    return data[at : at + n * row_bytes].reshape(n, row_bytes)
+
+
+@pytest.mark.parametrize("head_dim", [32, 64, 96])
+def test_the_first_layer_holds_what_the_definition_says(tmp_path: Path, head_dim: int) -> None:
+    path, n, heads = tmp_path / "toy.gguf", 40, 2
+    write_toy(path, "llama", head_dim=head_dim, heads=4, kv_heads=heads, layers=1)
+    tokens = np.random.default_rng(1).integers(0, 256, n)
+    rows = {}
+    for kv in ("f32", "q8_0"):
+        engine = open_engine(path, device="cpu", kv_dtype=kv)
+        prefill(engine, tokens)
+        rows[kv] = first_plane(engine, n)
+    plain = np.ascontiguousarray(rows["f32"]).view(np.float32).reshape(n, 2 * heads, head_dim)
+    assert rows["q8_0"].tobytes() == quantized(rotated(plain)).tobytes()
+
+
+def test_the_plan_is_exact_to_the_byte(tmp_path: Path) -> None:
+    path = tmp_path / "toy.gguf"
+    write_toy(path, "muse-glimmer", head_dim=64, layers=4, context=2048)
+    plan = muser.memory_plan(path, device="cpu", slots=2, context=1000, kv_dtype="q8_0", memory_limit=2**40)
+    row = 2 * 2 * 64 // 32 * 34  # keys and values, two heads, 34 bytes for 32 of them
+    rows = 1024 + 3 * 576  # one growing plane; rings of window + 512, in whole blocks of 64
+    assert plan["plane_row_bytes"] == row
+    assert plan["kv_per_slot"] == -(-row * rows // mmap.PAGESIZE) * mmap.PAGESIZE
+    f16 = muser.memory_plan(path, device="cpu", slots=2, context=1000, memory_limit=2**40)
+    assert plan["total"] - f16["total"] == 2 * (plan["kv_per_slot"] - f16["kv_per_slot"])
+    with muser.Model.load(path, device="cpu", slots=2, context=1000, kv_dtype="q8_0") as model:
+        assert model.memory_plan()["kv_per_slot"] == plan["kv_per_slot"]
+
+
+def test_heads_that_the_blocks_do_not_divide_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "toy.gguf"
+    write_toy(path, "llama", head_dim=80)
+    for refused in (muser.memory_plan, muser.Model.load):
+        with pytest.raises(ParameterError, match=r'kv_dtype "q8_0" needs .* multiple of 32 .* have 80') as caught:
+            refused(path, device="cpu", kv_dtype="q8_0")
+        assert caught.value.parameter == "kv_dtype"
+
+
+def test_sessions_of_the_tiny_model(tmp_path: Path) -> None:
+    context = 384
+    ids = np.random.default_rng(0).integers(0, 4000, context).tolist()
+    options = {"device": "cpu", "kv_dtype": "q8_0", "context": context, "slots": 2}
+    with muser.Model.tiny(context_policy="shift", **options) as model, model.session() as session:
+        session.prefill(ids)
+        dropped = session.shift(60)
+        with model.session() as cold:
+            cold.prefill(ids[:60] + ids[60 + dropped :])
+            assert session.decode(5).tobytes() == cold.decode(5).tobytes()
+        session.save(tmp_path / "session")
+        following = [session.decode(token).tobytes() for token in ids[:20]]
+    with muser.Model.tiny(**options) as again, again.restore(tmp_path / "session") as session:
+        assert [session.decode(token).tobytes() for token in ids[:20]] == following
+    with muser.Model.tiny(device="cpu", context=context) as other, pytest.raises(SessionFileError, match="kv_dtype"):
+        other.restore(tmp_path / "session")
