@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,28 +38,29 @@ class Sums:
 def measure(path: Path, texts: Iterable[Text]) -> dict[str, Sums]:
     sums = {kv: Sums() for kv in KV_DTYPES}
     expected_squares, rows = 0.0, 0
-    models = [muser.Model.load(path, device="cpu", kv_dtype=kv, slots=1, prefix_cache_bytes=0, context=2048) for kv in KV_DTYPES]
-    for ids, counts in texts:
-        sessions = [model.session() for model in models]
-        for session in sessions:
-            session.prefill(ids[:1].tolist())
-        for token, count in zip(ids[1:].tolist(), counts[1:], strict=True):
-            expected = np.array(sessions[0].logits, np.float64)
-            expected_squares += float(np.square(expected).sum())
-            rows += 1
-            for kv, session in zip(KV_DTYPES, sessions, strict=True):
-                assert session.logits is not None
-                sum_ = sums[kv]
-                if count:
-                    sum_.loss -= float(log_likelihoods(session.logits[None], [token])[0])
-                    sum_.counted += 1
-                sum_.error += float(np.square(session.logits - expected).sum())
-                sum_.differs += float(session.logits.argmax() != expected.argmax())
-                session.decode(token)
-        for session in sessions:
-            session.close()
-    for model in models:
-        model.close()
+    with ExitStack() as stack:
+        models = [
+            stack.enter_context(muser.Model.load(path, device="cpu", kv_dtype=kv, slots=1, prefix_cache_bytes=0, context=2048))
+            for kv in KV_DTYPES
+        ]
+        sessions = [stack.enter_context(model.session()) for model in models]
+        for ids, counts in texts:
+            for session in sessions:
+                session.rewind(0)
+                session.prefill(ids[:1].tolist())
+            for token, count in zip(ids[1:].tolist(), counts[1:], strict=True):
+                expected = np.array(sessions[0].logits, np.float64)
+                expected_squares += float(np.square(expected).sum())
+                rows += 1
+                for kv, session in zip(KV_DTYPES, sessions, strict=True):
+                    logits, sum_ = session.logits, sums[kv]
+                    assert logits is not None
+                    if count:
+                        sum_.loss -= float(log_likelihoods(logits[None], [token])[0])
+                        sum_.counted += 1
+                    sum_.error += float(np.square(logits - expected).sum())
+                    sum_.differs += float(logits.argmax() != expected.argmax())
+                    session.decode(token)
     for sum_ in sums.values():
         sum_.error = (sum_.error / expected_squares) ** 0.5
         sum_.differs /= rows

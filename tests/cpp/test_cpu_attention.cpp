@@ -233,10 +233,10 @@ TEST_CASE("attention equals its definition: head counts, head sizes, windows aro
 
 TEST_CASE("a row's bits do not depend on chunking, threads or level") {
     const std::pair<Shape, KvType> cases[] = {{{4, 2, 16}, KvType::f16}, {{6, 2, 24}, KvType::f16}, {{3, 3, 8}, KvType::f16},
-                                              {{18, 1, 8}, KvType::f16}, {{4, 2, 32}, KvType::q8_0}, {{6, 1, 96}, KvType::q8_0}};
+                                              {{18, 1, 8}, KvType::f16}, {{4, 2, 32}, KvType::q8_0}, {{2, 1, 96}, KvType::q8_0}};
     for (auto [shape, type] : cases) {
         const Script script(shape, 300, 8, 2.0f);
-        const bool every_combination = shape.n_heads == 4;
+        const bool every_combination = shape.head_dim == 16;
         for (uint32_t window : {0u, 40u}) {
             const Floats expected = Bench(script, 1, 1, cpu::Level::portable).prefill(1, window, type);
             for (cpu::Level level : cpu::available_levels())
