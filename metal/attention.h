@@ -5,7 +5,7 @@
 // and its keys alone.
 //
 // At decode a row's blocks are split among threadgroups; into how many parts depends on the row's own position
-// only, and merge.metal joins the parts in ascending order.
+// only, and merge.metal joins the parts in ascending order. Planes of q8_0 get their rows from store.metal at decode, too.
 #pragma once
 
 #include "heads.h"
@@ -14,11 +14,6 @@
 #include "product.h"
 
 constant uint kChunkKeys = 8; // keys a SIMD-group scores at once: eight lanes a key, two keys a lane
-
-template <typename T>
-METAL_FUNC float4 load4(device const T *p, uint i) {
-    return float4(((device const vec<T, 4> *)p)[i]);
-}
 
 METAL_FUNC float dot_onto(float4 a, float4 b, float sum) {
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
@@ -122,8 +117,8 @@ kernel void attention(constant AttentionArgs &args [[buffer(0)]], device const R
             uint row1 = base_row + clamp(k1, from, to);
             row0 -= row0 >= args.heads.plane_rows ? args.heads.plane_rows : 0;
             row1 -= row1 >= args.heads.plane_rows ? args.heads.plane_rows : 0;
-            device const T *key0 = key_row(plane, args.heads, kv_head, row0);
-            device const T *key1 = key_row(plane, args.heads, kv_head, row1);
+            const PlaneRow<T> key0 = plane_row(plane, args.heads, kv_head, row0);
+            const PlaneRow<T> key1 = plane_row(plane, args.heads, kv_head, row1);
             float sum0[H];
             float sum1[H];
             for (short v = 0; v < H; ++v)
@@ -186,7 +181,7 @@ kernel void attention(constant AttentionArgs &args [[buffer(0)]], device const R
                 for (uint k = 0; k < 4; ++k) {
                     uint row = base_row + clamp(4 * four + k, from, to); // others have weight 0
                     row -= row >= args.heads.plane_rows ? args.heads.plane_rows : 0;
-                    values[k] = load4(value_row(plane, args.heads, kv_head, row), column);
+                    values[k] = load4(plane_row(plane, args.heads, args.heads.n_kv_heads + kv_head, row), column);
                 }
                 for (short v = 0; v < H; ++v) {
                     const float4 w = ((threadgroup const float4 *)scores)[v * (kBlockKeys / 4) + four];
@@ -211,6 +206,8 @@ kernel void attention(constant AttentionArgs &args [[buffer(0)]], device const R
     for (uint v = group; v < n_vectors; v += n_groups) {
         const uint row = first_row + v / tile_heads;
         const ulong slot = (ulong(row) * args.heads.n_heads + first_head + v % tile_heads) * args.max_splits + where.x;
+        if (sizeof(T) == 1) // the values of q8_0 are rotated, and so is their sum
+            rotate_head(queries + v * dim, dim, lane);
         for (uint i = lane; i < dim; i += 32)
             parts[slot * dim + i] = queries[v * dim + i];
         if (lane == 0)

@@ -1,4 +1,4 @@
-// Attention for both types of planes, and for 1 to 16 query vectors a threadgroup.
+// Attention for all types of planes, and for 1 to 16 query vectors a threadgroup.
 #include "attention.h"
 
 template [[host_name("attention_f16_1")]] kernel decltype(attention<half, 1>) attention<half, 1>;
@@ -11,3 +11,8 @@ template [[host_name("attention_f32_2")]] kernel decltype(attention<float, 2>) a
 template [[host_name("attention_f32_4")]] kernel decltype(attention<float, 4>) attention<float, 4>;
 template [[host_name("attention_f32_8")]] kernel decltype(attention<float, 8>) attention<float, 8>;
 template [[host_name("attention_f32_16")]] kernel decltype(attention<float, 16>) attention<float, 16>;
+template [[host_name("attention_q8_0_1")]] kernel decltype(attention<char, 1>) attention<char, 1>;
+template [[host_name("attention_q8_0_2")]] kernel decltype(attention<char, 2>) attention<char, 2>;
+template [[host_name("attention_q8_0_4")]] kernel decltype(attention<char, 4>) attention<char, 4>;
+template [[host_name("attention_q8_0_8")]] kernel decltype(attention<char, 8>) attention<char, 8>;
+template [[host_name("attention_q8_0_16")]] kernel decltype(attention<char, 16>) attention<char, 16>;

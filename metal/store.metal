@@ -5,7 +5,7 @@
 
 template <typename T>
 kernel void prepare_and_store(constant HeadArgs &args [[buffer(0)]], device const RowInfo *rows [[buffer(1)]],
-                              device float *query [[buffer(2)]], device const float *key [[buffer(3)]],
+                              device float *query [[buffer(2)]], device float *key [[buffer(3)]],
                               device const float *value [[buffer(4)]], device const float *q_norm [[buffer(5)]],
                               device const float *k_norm [[buffer(6)]], device const float2 *angles [[buffer(7)]],
                               device T *plane0 [[buffer(8)]], device T *plane1 [[buffer(9)]],
@@ -23,6 +23,10 @@ kernel void prepare_and_store(constant HeadArgs &args [[buffer(0)]], device cons
     if (head < n_heads) {
         device float *q = query + ulong(row) * args.query_stride + head * args.head_dim;
         prepare_head<float>(q, q, args.q_norm != 0, q_norm, angle, args, lane);
+        if (sizeof(T) == 1) { // the keys that it meets are rotated
+            simdgroup_barrier(mem_flags::mem_device);
+            rotate_head(q, args.head_dim, lane);
+        }
         return;
     }
     device T *plane = choose(rows[row].session, plane0, plane1, plane2, plane3);
@@ -30,10 +34,11 @@ kernel void prepare_and_store(constant HeadArgs &args [[buffer(0)]], device cons
     const uint kv = (head - n_heads) % n_kv;
     const ulong from = ulong(row) * args.key_stride + kv * args.head_dim;
     if (head < n_heads + n_kv)
-        prepare_head<T>(key + from, key_row(plane, args, kv, at), args.k_norm != 0, k_norm, angle, args, lane);
+        store_key(key + from, plane, kv, at, k_norm, angle, args, lane);
     else
-        copy_head(value + from, value_row(plane, args, kv, at), args.head_dim, lane);
+        store_value(value + from, plane, kv, at, args, lane);
 }
 
 template [[host_name("store_f16")]] kernel decltype(prepare_and_store<half>) prepare_and_store<half>;
 template [[host_name("store_f32")]] kernel decltype(prepare_and_store<float>) prepare_and_store<float>;
+template [[host_name("store_q8_0")]] kernel decltype(prepare_and_store<char>) prepare_and_store<char>;

@@ -19,7 +19,7 @@ from metal_shape import MUSE_30B
 from metal_sim import fake_metal
 from toy import ALL_TYPES, ARCHITECTURES, write_toy
 
-from muser.errors import DeviceError, UnhealthyError, UnsupportedModelError
+from muser.errors import DeviceError, ParameterError, UnhealthyError, UnsupportedModelError
 
 IDS = np.random.default_rng(3).integers(0, 250, 24).astype(np.int32)
 
@@ -53,6 +53,19 @@ def test_float_models_agree_with_the_cpu_device(arch: str, tmp_path: Path) -> No
         prefill(engine, IDS, slot=1)
         results.append(np.stack([prefill(engine, IDS), decode(engine, 5), decode(engine, 6, slot=1)]))
     assert relative_rms(results[1], results[0]) < 2e-3
+
+
+def test_q8_0_keys_agree_with_the_cpu_device_which_takes_them_over(tmp_path: Path) -> None:
+    path = tmp_path / "toy.gguf"
+    write_toy(path, "muse-glimmer", quant="F32", head_dim=64)
+    cpu, metal = (open_engine(path, device=device, context=128, kv_dtype="q8_0") for device in ("cpu", "metal"))
+    assert relative_rms(prefill(metal, IDS), prefill(cpu, IDS)) < 2e-3
+    for one, other in ((cpu, metal), (metal, cpu)):
+        other.restore(0, one.snapshot(0))
+        assert relative_rms(decode(metal, 5), decode(cpu, 5)) < 2e-3
+    with pytest.raises(ParameterError, match="multiple of 32"):
+        write_toy(path, "llama", head_dim=16)
+        open_engine(path, kv_dtype="q8_0")
 
 
 def test_a_failed_command_buffer_is_a_device_error_and_latches(tmp_path: Path) -> None:

@@ -34,8 +34,7 @@ CASES = [
     for q in ALL_TYPES
     if DEVICE == "cpu" or q == "F32" or (a == "muse-glimmer" and q in PUBLISHED)
 ]
-if DEVICE == "cpu":
-    CASES += [("muse-glimmer", "Q8_0", "q8_0"), ("gemma3", "F32", "q8_0")]
+CASES += [("muse-glimmer", "Q8_0", "q8_0")] + ([("gemma3", "F32", "q8_0")] if DEVICE == "cpu" else [])
 SMALL = {"muse-glimmer": {"layers": 2, "pattern": [True, False]}, "gemma3": {"layers": 2, "pattern": 2}}
 
 

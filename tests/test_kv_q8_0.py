@@ -7,6 +7,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
+import kv_quants
 import numpy as np
 import pytest
 from engines import open_engine, prefill
@@ -14,27 +15,6 @@ from toy import write_toy
 
 import muser
 from muser.errors import ParameterError, SessionFileError
-
-
-def rotated(x: np.ndarray) -> np.ndarray:
-    """float32 [..., n]: sums and differences of neighbours, then of pairs, up to the largest power of two that divides n."""
-    n = x.shape[-1]
-    block = n & -n
-    half = 1
-    while half < block:
-        pairs = x.reshape(*x.shape[:-1], n // (2 * half), 2, half)
-        a, b = pairs[..., 0, :], pairs[..., 1, :]
-        x = np.stack([a + b, a - b], axis=-2).reshape(x.shape)
-        half *= 2
-    return x * (np.float32(1) / np.sqrt(np.float32(block)))
-
-
-def quantized(x: np.ndarray) -> np.ndarray:
-    """uint8 [..., n / 32 * 34]: int8 [n] of float32 [..., n], and the float16 scales of blocks of 32."""
-    blocks = x.reshape(*x.shape[:-1], -1, 32)
-    scale = (np.abs(blocks).max(axis=-1, keepdims=True) / np.float32(127)).astype(np.float16)
-    quants = np.rint(blocks * (np.float32(1) / scale.astype(np.float32))).astype(np.int8)
-    return np.concatenate([quants.reshape(x.shape).view(np.uint8), scale[..., 0].view(np.uint8)], axis=-1)
 
 
 def first_plane(engine, n: int) -> np.ndarray:
@@ -57,7 +37,7 @@ def test_the_first_layer_holds_what_the_definition_says(tmp_path: Path, head_dim
         prefill(engine, tokens)
         rows[kv] = first_plane(engine, n)
     plain = np.ascontiguousarray(rows["f32"]).view(np.float32).reshape(n, 2 * heads, head_dim)
-    assert rows["q8_0"].tobytes() == quantized(rotated(plain)).tobytes()
+    assert rows["q8_0"].tobytes() == kv_quants.rows(plain)
 
 
 def test_the_plan_is_exact_to_the_byte(tmp_path: Path) -> None:

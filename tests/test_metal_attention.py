@@ -3,6 +3,7 @@ group and any tile, at any position of the ring."""
 
 from __future__ import annotations
 
+import kv_quants
 import numpy as np
 import pytest
 from metal_kernels import MODES, from_lane_order, packed, records, run
@@ -20,8 +21,18 @@ class Case:
         kind = np.float16 if kv == "f16" else np.float32
         rng = np.random.default_rng(heads * dim + window)
         self.planes = [rng.standard_normal((2, kv_heads, plane_rows, dim)).astype(kind) for _ in range(4)]
+        if kv == "q8_0":
+            parts = [kv_quants.quantized(kv_quants.rotated(plane)) for plane in self.planes]
+            self.planes = [np.concatenate([a.view(np.uint8).ravel() for a in quants_scales]) for quants_scales in parts]
         self.q_norm, self.k_norm = rng.uniform(0.5, 2, (2, dim)).astype(np.float32)
         self.scale = 1.5 / np.sqrt(dim)
+
+    def values(self, plane: Array) -> Array:
+        """float64 [keys or values, kv head, row, dim]."""
+        if self.kv == "q8_0":
+            shape, n = (2, self.kv_heads, self.plane_rows, -1), 2 * self.kv_heads * self.plane_rows * self.dim
+            plane = kv_quants.values(plane[:n].view(np.int8).reshape(shape), plane[n:].view(np.float16).reshape(shape))
+        return plane.astype(np.float64)
 
     def split(self, n_rows: int) -> tuple[int, int, int]:
         """Query heads of a tile, tiles of one kv head, rows of a tile: as the device cuts them."""
@@ -32,6 +43,8 @@ class Case:
 
     def run(self, rows: Array, query: Array, key: Array, value: Array, angles: Array, *, prefill: bool, prepares: bool,
             gate: Array | None = None, max_splits: int = 64, threads: int = 128) -> tuple[Array, list[Array]]:  # fmt: skip
+        if self.kv == "q8_0":  # the kernel that stores keys leaves queries rotated
+            query = kv_quants.rotated(query.reshape(len(rows), self.heads, self.dim)).reshape(query.shape)
         heads, groups, tile_rows = self.split(len(rows) if prefill else 1)
         tiles = records("RowTile", [(i, min(tile_rows, len(rows) - i)) for i in range(0, len(rows), tile_rows)])
         vectors = next(h for h in (1, 2, 4, 8, 16) if h >= heads * int(tiles["n_rows"].max()))
@@ -58,11 +71,12 @@ class Case:
 
     def expected(self, rows: Array, query: Array, planes: list[Array], gate: Array | None = None) -> Array:
         out = np.zeros((len(rows), self.heads, self.dim))
+        planes = [self.values(plane) for plane in planes]
         for r, (_, position, session) in enumerate(rows.tolist()):
             first = max(0, position - self.window + 1) if self.window else 0
             at = np.arange(first, position + 1) % self.plane_rows
             for h in range(self.heads):
-                k, v = planes[session][:, h * self.kv_heads // self.heads, at].astype(np.float64)
+                k, v = planes[session][:, h * self.kv_heads // self.heads, at]
                 s = self.scale * (k @ query[r].reshape(self.heads, self.dim)[h])
                 w = np.exp(s - s.max())
                 out[r, h] = w @ v / w.sum()
@@ -83,6 +97,8 @@ SHAPES = [
     (6, 2, 32, "f32", 0, 700),  # three query heads a kv head
     (4, 2, 16, "f16", 20, 64),  # a ring
     (3, 3, 80, "f32", 300, 384),
+    (4, 2, 32, "q8_0", 20, 64),
+    (2, 1, 192, "q8_0", 0, 300),
     (4, 1, 256, "f16", 0, 300),  # Gemma
 ]
 
@@ -133,7 +149,7 @@ def test_prepared_inside(splits: int, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("heads, kv_heads, dim, kv, window, plane_rows", SHAPES[:4])
+@pytest.mark.parametrize("heads, kv_heads, dim, kv, window, plane_rows", SHAPES[:5])
 def test_rows_of_a_chunk(heads: int, kv_heads: int, dim: int, kv: str, window: int, plane_rows: int, mode: str) -> None:
     case = Case(heads, kv_heads, dim, kv, window, plane_rows, mode)
     n = 6 if mode == "check" else 19

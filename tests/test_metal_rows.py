@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import kv_quants
 import numpy as np
 import pytest
-from metal_kernels import MODES, from_lane_order, packed, records, run
+from metal_kernels import EXACT_MODES, MODES, from_lane_order, packed, records, run
 
 Array = np.ndarray
 
@@ -93,6 +94,34 @@ def test_heads_are_prepared_and_stored(norm: int, pairs: int, halves: int, dim: 
         np.testing.assert_allclose(planes[session][0, :, at], expected_k[i], rtol=tolerance, atol=tolerance)
         assert (planes[session][1, :, at] == value[i].reshape(kv_heads, dim).astype(kind)).all()
     assert not planes[2].any() and not planes[0][:, :, 1:7].any()
+
+
+@pytest.mark.parametrize("mode", EXACT_MODES)
+@pytest.mark.parametrize("dim", (32, 96, 256))
+def test_heads_in_q8_0_are_those_of_float_rounded_by_the_definition(dim: int, mode: str) -> None:
+    rng = np.random.default_rng(dim)
+    rows = records("RowInfo", [(0, 7, 0), (0, 8, 0), (0, 3, 1)])
+    args = packed("HeadArgs", n_heads=3, n_kv_heads=2, head_dim=dim, query_stride=3 * dim, key_stride=2 * dim, q_norm=1, k_norm=1,
+                  norm_eps=1e-5, n_pairs=dim // 2, halves=1, plane_rows=8)  # fmt: skip
+    query, key, value = (rng.standard_normal((3, n * dim)).astype(np.float32) for n in (3, 2, 2))
+    key[1, 5] = 300.0  # an outlier
+    q_norm, k_norm = rng.standard_normal((2, dim)).astype(np.float32)
+    turns = rng.uniform(0, 6, (3, dim // 2))
+    angles = np.stack([np.cos(turns), np.sin(turns)], -1).astype(np.float32)
+    queries, planes = {}, {}
+    for kv, size in (("f32", 4 * dim), ("q8_0", dim + dim // 16)):
+        queries[kv] = query.copy()
+        planes[kv] = [np.zeros(2 * 2 * 8 * size, np.uint8) for _ in range(4)]
+        buffers = [args, rows, queries[kv], key.copy(), value, q_norm, k_norm, angles, *planes[kv]]
+        run("store", f"store_{kv}", mode, buffers, (4, 3), 64)
+    assert queries["q8_0"].tobytes() == kv_quants.rotated(queries["f32"].reshape(9, dim)).tobytes()
+    for plain, rounded in zip(planes["f32"], planes["q8_0"], strict=True):
+        with np.errstate(divide="ignore", invalid="ignore"):  # rows that nobody wrote
+            quants, scales = kv_quants.quantized(kv_quants.rotated(plain.view(np.float32).reshape(-1, dim)))
+        n = quants.size
+        written = plain.view(np.float32).reshape(-1, dim).any(axis=1)
+        assert (rounded[:n].view(np.int8).reshape(-1, dim)[written] == quants[written]).all()
+        assert (rounded[n:].view(np.float16).reshape(len(quants), -1) == scales).all()
 
 
 @pytest.mark.parametrize("mode", MODES)

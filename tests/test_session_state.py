@@ -23,7 +23,7 @@ WINDOW = 16
 RING = 576  # window + 512, in whole blocks of 64
 CONTEXT = 1024
 # With rings and without; and the planes whose rows are no plain array.
-MODELS = (("muse-glimmer", "f16"), ("llama", "f16"), *([("muse-glimmer", "q8_0")] if DEVICE == "cpu" else []))
+MODELS = (("muse-glimmer", "f16"), ("llama", "f16"), ("muse-glimmer", "q8_0"))
 SLOTS = 4
 STEPS = 300 if DEVICE == "metal" else 5000  # the simulator is slow
 

@@ -157,7 +157,8 @@ void AttentionRecorder::bind_planes(uint32_t first, uint32_t plane) {
 void AttentionRecorder::encode_store() {
     const AttentionSpec &spec = *storing_;
     const Workspace &w = state_.workspace;
-    const Kernel &kernel = state_.kernels.store(state_.sessions[0]->spec(spec.plane).type);
+    const KvType type = state_.sessions[0]->spec(spec.plane).type;
+    const Kernel &kernel = state_.kernels.store(type);
     const uint32_t threads = kernel.threads(kGroups * 32);
     HeadArgs args = head_args(spec);
     args.n_heads = preparing_->n_heads; // none where only keys and values stay behind
@@ -171,7 +172,8 @@ void AttentionRecorder::encode_store() {
     bind_preparation(5, 7);
     bind_planes(8, spec.plane);
     e.dispatch(MTLSizeMake(parts(args.n_heads + 2 * args.n_kv_heads, threads / 32), state_.n_rows(), 1), threads,
-               bit(Act::query) | bit(Act::key) | bit(Act::value), bit(Act::query) | bit(kPlanes));
+               bit(Act::query) | bit(Act::key) | bit(Act::value),
+               bit(Act::query) | bit(kPlanes) | (type == KvType::q8_0 ? bit(Act::key) : 0)); // quantized from where it is prepared
     preparing_.reset();
     storing_.reset();
 }
@@ -179,11 +181,14 @@ void AttentionRecorder::encode_store() {
 void AttentionRecorder::encode_attention(const AttentionSpec &spec) {
     const Cut c = cut(spec);
     // One threadgroup a row and kv head, and one row a session: the newest key is nobody else's business.
-    const bool prepares = state_.few && storing_ && c.head_groups == 1 && state_.sessions.size() == state_.rows.size();
+    // Quantizing a key takes the registers of a whole SIMD-group: that stays in a kernel of its own.
+    const KvType type = state_.sessions[0]->spec(spec.plane).type;
+    const bool prepares = state_.few && storing_ && c.head_groups == 1 && state_.sessions.size() == state_.rows.size() &&
+                          type != KvType::q8_0;
     if (!prepares && storing_)
         encode_store();
     const Workspace &w = state_.workspace;
-    const Kernel &kernel = state_.kernels.attention(state_.sessions[0]->spec(spec.plane).type, c.vectors);
+    const Kernel &kernel = state_.kernels.attention(type, c.vectors);
     if (kernel.threads(kThreads) < kThreads)
         throw Error(ErrorCode::unsupported_device, "this GPU runs attention with fewer than 128 threads a threadgroup");
     uint32_t n_tiles = 0;

@@ -13,7 +13,7 @@ namespace muser::metal {
 
 namespace {
 
-enum Slot : size_t { kResidualNorm, kMerge, kGlu, kCopy, kArgmax, kStore = 8, kAttention = 10, kWeights = 20 };
+enum Slot : size_t { kResidualNorm, kMerge, kGlu, kCopy, kArgmax, kStore, kAttention = kStore + 3, kWeights = kAttention + 3 * 5 };
 constexpr size_t kSlotsOfType = 16; // matvec 0..3, matvec_glu 4..7, matmul 8..10, embed 11
 
 size_t weight_slot(gguf::BlockType type, size_t which) { return kWeights + static_cast<size_t>(type) * kSlotsOfType + which; }
@@ -23,7 +23,7 @@ std::string lower_name(gguf::BlockType type) {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     return name;
 }
-const char *plane_name(KvType type) { return type == KvType::f16 ? "f16" : "f32"; }
+const char *plane_name(KvType type) { return type == KvType::f16 ? "f16" : type == KvType::f32 ? "f32" : "q8_0"; }
 
 } // namespace
 
@@ -90,12 +90,12 @@ const Kernel &Kernels::matmul(gguf::BlockType type, uint32_t tile_rows) {
               [&] { return std::pair(lower_name(type), "matmul_" + lower_name(type) + "_" + std::to_string(tile_rows)); });
 }
 const Kernel &Kernels::attention(KvType type, uint32_t vectors) {
-    return at(kAttention + (type == KvType::f16 ? 0 : 5) + static_cast<size_t>(std::countr_zero(vectors)), [&] {
+    return at(kAttention + static_cast<size_t>(type) * 5 + static_cast<size_t>(std::countr_zero(vectors)), [&] {
         return std::pair(std::string("attention"), std::string("attention_") + plane_name(type) + "_" + std::to_string(vectors));
     });
 }
 const Kernel &Kernels::store(KvType type) {
-    return at(kStore + (type == KvType::f16 ? 0 : 1),
+    return at(kStore + static_cast<size_t>(type),
               [&] { return std::pair(std::string("store"), std::string("store_") + plane_name(type)); });
 }
 

@@ -16,7 +16,7 @@ class KvBuffer final : public KvStore {
         NSUInteger offset;
     };
 
-    // Throws Error{parameter} for a head_dim that is not a multiple of 8 up to 512, or an empty dimension.
+    // Throws Error{parameter} for a head_dim that is not a multiple of 8 (of q8_0: 32) up to 512, or an empty dimension.
     KvBuffer(const Gpu &gpu, std::span<const PlaneSpec> planes);
     static uint64_t bytes(std::span<const PlaneSpec> planes);
 
