@@ -3,7 +3,7 @@
 // is add_block's, so the bits are those of every other level.
 #include "device/cpu/matmul/each_type.h"
 #include "device/cpu/matmul/kernels.h"
-#include "device/cpu/matmul/quantize_avx2.h"
+#include "device/cpu/matmul/quantize_avx512.h"
 #include "device/cpu/matmul/tiles_amx.h"
 #include "device/cpu/matmul/vectors_avx512.h"
 
@@ -74,15 +74,30 @@ MUSER_INLINE void dot_blocks(const PanelBlock<Amx, a> *panel, int count, const s
         dot<full>(panel[b].groups[0], rows + kQuantBlock * b, stride, sums[b]);
 }
 
-// The float arithmetic of `count` blocks (format.h) for n rows, as add_block has it.
+// Rows lie in second-level cache, too far apart for the hardware's prefetch.
+template <Arithmetic a, int count> MUSER_INLINE void fetch_row(const RowBlocks<1> &row) {
+    for (int b = 0; b < count; b += 2)
+        __builtin_prefetch(row.quants(0) + kQuantBlock * b);
+    if (count == kBlocksAtOnce && row.block % Amx::panel_blocks == 0) {
+        __builtin_prefetch(row.scale(0));
+        if constexpr (a.scaling == Scaling::scale_min)
+            __builtin_prefetch(row.sum(0));
+    }
+}
+
+// The float arithmetic of `count` blocks (format.h) for n rows, as add_block has it. more: as many rows follow, whose
+// same blocks come next.
 template <Arithmetic a, int count>
-MUSER_INLINE void scale_blocks(const PanelBlock<Amx, a> *panel, const Sums *sums, int n, RowBlocks<1> row, float *acc) {
+MUSER_INLINE void scale_blocks(const PanelBlock<Amx, a> *panel, const Sums *sums, int n, bool more, RowBlocks<1> row,
+                               float *acc) {
     const bool fresh = row.block == 0; // nothing is in acc yet
     using V = Avx512;
     const PanelSource<Amx, a> source(panel);
     BlockScales<Amx, a.scaling> scales[count];
     static_for<count>([&](auto b) __attribute__((always_inline)) { scales[b] = source.scales(b); });
     for (int r = 0; r < n; ++r, row.first += row.stride, acc += V::lanes) {
+        if (more)
+            fetch_row<a, count>({row.first + kTileRows * row.stride, row.stride, row.layout, row.block});
         V::F x = fresh ? V::F{} : V::load_f32(acc);
         static_for<count>([&](auto b) __attribute__((always_inline)) {
             const V::F t = V::to_float(V::load(reinterpret_cast<const std::byte *>(sums[b][r])));
@@ -96,7 +111,7 @@ MUSER_INLINE void scale_blocks(const PanelBlock<Amx, a> *panel, const Sums *sums
 
 // Adds panel blocks [0, count), which are the rows' blocks from first_block on, to acc [n][lanes].
 template <Arithmetic a, bool full>
-__attribute__((noinline)) void panel_tile(const PanelBlock<Amx, a> *panel, int count, const std::byte *rows, int n,
+__attribute__((noinline)) void panel_tile(const PanelBlock<Amx, a> *panel, int count, const std::byte *rows, int n, bool more,
                                           const RowLayout &layout, size_t first_block, float *acc) {
     alignas(64) Sums sums[2][kBlocksAtOnce];
     const auto dot_from = [&](int b) __attribute__((always_inline)) {
@@ -113,7 +128,7 @@ __attribute__((noinline)) void panel_tile(const PanelBlock<Amx, a> *panel, int c
         int done = 0;
         const auto scale = [&]<int some>() __attribute__((always_inline)) {
             for (; ready_blocks - done >= some; done += some)
-                scale_blocks<a, some>(panel + b + done, ready + done, n, at(b + done), acc);
+                scale_blocks<a, some>(panel + b + done, ready + done, n, more, at(b + done), acc);
         };
         scale.template operator()<kBlocksAtOnce>();
         scale.template operator()<2>();
@@ -124,26 +139,26 @@ __attribute__((noinline)) void panel_tile(const PanelBlock<Amx, a> *panel, int c
 template <BlockType type> void tile_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
     constexpr int lanes = Amx::lanes;
-    PanelBlock<Amx, a> panel[Amx::panel_blocks];
+    PanelBlock<Amx, a> panel[kMostPanelBlocks<Amx>];
     alignas(64) float acc[kMostRows * lanes];
-    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, kTileRows, kMostRows);
+    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, call.n, kTileRows, kMostRows);
     const TileUnit unit(configure(call.n % kTileRows));
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = smaller(call.n - r0, most), full_rows = batch / kTileRows * kTileRows;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
-            for (int first = 0; first < blocks; first += Amx::panel_blocks) {
-                const int count = smaller(blocks - first, Amx::panel_blocks);
+            for (int first = 0, count; first < blocks; first += count) {
+                count = panel_size<Amx>(blocks - first);
                 unpack_panel<Amx, type>(call.tile(tile), first, count, panel);
-                NextPanel next = next_panel<Amx, type>(call, tile, first, batch / kTileRows + 1);
+                NextPanel next = next_panel<Amx, type>(call, tile, first + count, batch / kTileRows + 1);
                 const auto from = static_cast<size_t>(first);
                 for (int r = 0; r < full_rows; r += kTileRows) {
                     next.fetch_share();
-                    panel_tile<a, true>(panel, count, rows + r * call.layout.bytes, kTileRows, call.layout, from,
-                                        acc + r * lanes);
+                    panel_tile<a, true>(panel, count, rows + r * call.layout.bytes, kTileRows, r + kTileRows < full_rows,
+                                        call.layout, from, acc + r * lanes);
                 }
                 if (full_rows < batch)
-                    panel_tile<a, false>(panel, count, rows + full_rows * call.layout.bytes, batch - full_rows,
+                    panel_tile<a, false>(panel, count, rows + full_rows * call.layout.bytes, batch - full_rows, false,
                                          call.layout, from, acc + full_rows * lanes);
             }
             for (int r = 0; r < batch; ++r)
@@ -171,6 +186,6 @@ void matmul(const PackedMatrix &matrix, uint64_t first, uint64_t last, const Act
 
 } // namespace
 
-const MatmulKernels amx_matmul{Level::amx, Avx512::lanes, quantize_row_avx2, matmul};
+const MatmulKernels amx_matmul{Level::amx, Avx512::lanes, quantize_row_avx512, matmul};
 
 } // namespace muser::cpu

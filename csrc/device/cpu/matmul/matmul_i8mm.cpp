@@ -124,7 +124,7 @@ template <BlockType type> void pair_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
     PanelBlock<I8mm, a> panel[I8mm::panel_blocks];
     Squares acc[kRowBatch / 2];
-    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, I8mm::panel_rows, kRowBatch);
+    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, call.n, I8mm::panel_rows, kRowBatch);
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = call.n - r0 < most ? call.n - r0 : most;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
@@ -133,7 +133,7 @@ template <BlockType type> void pair_product(const ProductCall &call) {
             for (int first = 0; first < blocks; first += I8mm::panel_blocks) {
                 const int count = blocks - first < I8mm::panel_blocks ? blocks - first : I8mm::panel_blocks;
                 unpack_panel<I8mm, type>(call.tile(tile), first, count, panel);
-                const NextPanel next = next_panel<I8mm, type>(call, tile, first, batch / I8mm::panel_rows + 1);
+                const NextPanel next = next_panel<I8mm, type>(call, tile, first + count, batch / I8mm::panel_rows + 1);
                 panel_all_pairs<a>(panel, count, rows, batch, call.layout, first, next, acc);
             }
             for (int r = 0; r < batch; r += 2)

@@ -158,12 +158,17 @@ class NextPanel {
     ptrdiff_t share_;
 };
 
-// What follows the panel of `tile` that starts at block `first`, as far as the call goes.
+// A panel takes in what is left of a tile if that is not much more: the rows pass over a short one at little gain.
+template <class V> constexpr int kMostPanelBlocks = V::panel_blocks * 3 / 2;
+template <class V> MUSER_INLINE int panel_size(int left) {
+    return left <= kMostPanelBlocks<V> ? left : V::panel_blocks;
+}
+
+// What follows the panel of `tile` that ends at block `next`, as far as the call goes.
 template <class V, BlockType type>
-MUSER_INLINE NextPanel next_panel(const ProductCall &call, uint64_t tile, int first, int steps) {
+MUSER_INLINE NextPanel next_panel(const ProductCall &call, uint64_t tile, int next, int steps) {
     using Source = PackedSource<V, type>;
     constexpr int panel_bytes = V::panel_blocks / Source::unit_blocks * Source::unit_bytes;
-    const int next = first + V::panel_blocks;
     const bool same_tile = static_cast<size_t>(next) < call.layout.blocks;
     const std::byte *from = same_tile ? call.tile(tile) + static_cast<size_t>(next / V::panel_blocks) * panel_bytes
                                       : call.tile(tile + 1);
@@ -199,29 +204,31 @@ void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, ari
 }
 
 inline constexpr int kRowBatch = 128; // most rows whose accumulators of one tile are kept beside the panel
-inline constexpr size_t kBatchBytes = 1024 * 1024; // of activations that should stay in second-level cache
+inline constexpr size_t kBatchBytes = 1280 * 1024; // of activations that should stay in second-level cache
 
-// Rows that pass over a panel together: a multiple of `step`.
-MUSER_INLINE int batch_rows(const RowLayout &layout, int step, int most) {
-    const int fit = static_cast<int>(kBatchBytes / (40 * layout.blocks + 1)) / step * step;
-    return fit < 16 ? 16 : fit > most ? most : fit;
+// Rows of a call of n that pass over a panel together: a multiple of `step`, in batches of nearly equal size.
+MUSER_INLINE int batch_rows(const RowLayout &layout, int n, int step, int most) {
+    int fit = static_cast<int>(kBatchBytes / (40 * layout.blocks + 1)) / step * step;
+    fit = fit < 16 ? 16 : fit > most ? most : fit;
+    const int batches = (n + fit - 1) / fit, steps = (n + step - 1) / step;
+    return (steps + batches - 1) / batches * step;
 }
 
 template <class V, BlockType type> void panel_product(const ProductCall &call) {
     constexpr Arithmetic a = arithmetic_of(type);
-    PanelBlock<V, a> panel[V::panel_blocks];
+    PanelBlock<V, a> panel[kMostPanelBlocks<V>];
     alignas(64) float acc[kRowBatch * V::lanes];
-    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, V::panel_rows, kRowBatch);
+    const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, call.n, V::panel_rows, kRowBatch);
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = call.n - r0 < most ? call.n - r0 : most;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
             for (int i = 0; i < batch * V::lanes; ++i)
                 acc[i] = 0.0f;
-            for (int first = 0; first < blocks; first += V::panel_blocks) {
-                const int count = blocks - first < V::panel_blocks ? blocks - first : V::panel_blocks;
+            for (int first = 0, count; first < blocks; first += count) {
+                count = panel_size<V>(blocks - first);
                 unpack_panel<V, type>(call.tile(tile), first, count, panel);
-                const NextPanel next = next_panel<V, type>(call, tile, first, batch / V::panel_rows + 1);
+                const NextPanel next = next_panel<V, type>(call, tile, first + count, batch / V::panel_rows + 1);
                 panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, next, acc);
             }
             for (int r = 0; r < batch; ++r)
