@@ -65,6 +65,7 @@ def test_weights_of_a_file(tied: bool, tmp_path: Path) -> None:
     q, kv = toy.heads * toy.head_dim, toy.kv_heads * toy.head_dim
     layer = toy.d_model * (2 * q + 2 * kv + 3 * toy.d_ff)
     assert size.body_values == toy.layers * layer
+    assert size.last_values == layer - toy.d_model * 2 * kv
     norms = toy.d_model * (2 * toy.layers + 1)
     assert size.decode_bytes == 4 * (size.body_values + size.head_values + norms)
 
@@ -77,6 +78,9 @@ def test_limits() -> None:
     assert table.limit(Job("group", n=8, width=4), slow, size) == 100  # then arithmetic binds
     # the head is met by the last of a prefill's tokens only: 300 + 700 / 7 multiply-adds a token
     assert table.limit(Job("prefill", n=7), slow, size) == 250
+    # and so are the weights behind the last layer's keys: 300 - 70 + (70 + 700) / 7
+    ends = weights.Weights(100, 300, 700, 70)
+    assert table.limit(Job("prefill", n=7), slow, ends) == pytest.approx(1e5 / 340)
     assert table.limit(Job("load", unit="ms"), floors, size) is None
 
 

@@ -150,7 +150,7 @@ struct QkSpec { // per layer
     float norm_eps;
     const RopeSpec *rope; // null: NoPE layer
     uint32_t n_heads; // 0: only the keys
-    uint32_t n_kv_heads;
+    uint32_t n_kv_heads; // 0: only the queries
     uint32_t head_dim;
 };
 
@@ -209,6 +209,10 @@ class Device {
     // ---- one pass -------------------------------------------------------------------------------
     // Rows of one session are consecutive and ascend by one; `rows` must stay alive until commit.
     virtual void begin(std::span<const Row> rows, PassKind kind) = 0;
+    // Rows before this one are wanted no more: ops recorded from now on compute the others only. Indices stay.
+    // Of a device that can_narrow() in the pass begun.
+    virtual bool can_narrow() const { return false; }
+    virtual void narrow(int) { throw Error(ErrorCode::internal, "this device computes all rows"); }
     virtual void embed(const Weight &table, EmbedOp op, float x) = 0; // -> residual
     virtual void norm(const Weight &weight, float eps) = 0;           // residual -> normed
     // All projections read the same input, so an implementation quantizes it once.

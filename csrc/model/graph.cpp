@@ -29,7 +29,7 @@ struct Recorder {
         device.kv_store(attention(i));
     }
 
-    void attention_block(uint32_t i) {
+    void queries_keys_and_values(uint32_t i) {
         const LayerIndex &layer = table.layers[i];
         const Projection projections[] = {{w[layer.q], w[layer.q_bias], Act::query},
                                           {w[layer.k], w[layer.k_bias], Act::key},
@@ -40,6 +40,20 @@ struct Recorder {
         device.qk_norm_rope({w[layer.q_norm], w[layer.k_norm], h.norm_eps, rope(i), h.n_heads, h.n_kv_heads, h.head_dim});
 
         device.kv_store(attention(i));
+    }
+
+    // Keys and values of all rows, queries from `first_row` on: nothing else of the pass is wanted.
+    void last_queries(uint32_t i, int first_row) {
+        keys_and_values(i);
+        device.narrow(first_row);
+        const LayerIndex &layer = table.layers[i];
+        const Projection projections[] = {{w[layer.q], w[layer.q_bias], Act::query}, {w[layer.attn_gate], nullptr, Act::gate}};
+        device.matmul(Act::normed, std::span(projections).first(h.attention_gate ? 2 : 1));
+        device.qk_norm_rope({w[layer.q_norm], nullptr, h.norm_eps, rope(i), h.n_heads, 0, h.head_dim});
+    }
+
+    void attention_block(uint32_t i) {
+        const LayerIndex &layer = table.layers[i];
         device.attention(attention(i));
         if (h.attention_gate)
             device.attention_gate();
@@ -79,12 +93,19 @@ void forward(Device &device, const HParams &h, const WeightTable &table, const W
     // A chunk inside a prompt leaves keys and values behind, and nothing else: its last layer ends with them.
     const bool ends_at_keys = request.logit_rows.empty() && !taps(h.n_layers);
     const uint32_t whole_layers = ends_at_keys ? h.n_layers - 1 : h.n_layers;
+    // Likewise, of the last layer only the rows count whose logits are wanted: of most prompts the last.
+    const bool rows_end = !ends_at_keys && !taps(h.n_layers) && device.can_narrow();
+    const int first_wanted = rows_end ? *std::ranges::min_element(request.logit_rows) : 0;
     for (uint32_t i = 0; i < h.n_layers; ++i) {
         if (taps(i))
             device.tap();
         if (i == whole_layers) {
             record.keys_and_values(i);
         } else {
+            if (first_wanted > 0 && i + 1 == h.n_layers)
+                record.last_queries(i, first_wanted);
+            else
+                record.queries_keys_and_values(i);
             record.attention_block(i);
             record.ffn_block(i);
         }

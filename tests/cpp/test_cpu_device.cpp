@@ -220,7 +220,7 @@ class Toy {
     }
 
     std::unique_ptr<KvStore> session(KvType type = KvType::f32) {
-        const PlaneSpec plane{128, kKvHeads, kHeadDim, type, false};
+        const PlaneSpec plane{384, kKvHeads, kHeadDim, type, false};
         return device_->make_kv({&plane, 1});
     }
 
@@ -336,6 +336,19 @@ TEST_CASE("logits have the same bits for every chunking, thread count and level"
                     CHECK(same_bits(toy.prefill(tokens, chunk), expected));
                 }
             }
+    }
+}
+
+// 384 rows: two and three threads keep rows to themselves between attentions (pass_state.h), five share every product.
+TEST_CASE("a long prompt has the same bits whether threads share its products or its rows") {
+    const Values values(3);
+    const std::vector<int> tokens = some_tokens(384);
+    for (const Switches &switches : {kLlama, kMuse}) {
+        const Floats expected = Toy(values, switches, 1, 384).prefill(tokens, 64);
+        for (int threads : {1, 2, 3, 5}) {
+            CAPTURE(threads);
+            CHECK(same_bits(Toy(values, switches, threads, 384).prefill(tokens, 384), expected));
+        }
     }
 }
 

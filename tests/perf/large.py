@@ -50,8 +50,8 @@ class Row:
         return rate / (self.job.n if self.job.kind == "prefill" else self.job.width) * size.decode_bytes
 
     def macs_per_second(self, rate: float, size: weights.Weights) -> float:
-        heads = 1 / self.job.n if self.job.kind == "prefill" else 1  # a prefill: of its last token only
-        return rate * (size.body_values + size.head_values * heads)
+        prefill = self.job.kind == "prefill"
+        return rate * (size.prefill_values(self.job.n) if prefill else size.body_values + size.head_values)
 
     def shares(self, size: weights.Weights) -> tuple[float, float]:
         """Of streaming bandwidth and of int8 peak: each run beside its own floors."""

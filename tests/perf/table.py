@@ -29,7 +29,7 @@ def limit(job: Job, floors: Floors | None, size: Weights) -> float | None:
         return None
     prefill = job.kind == "prefill"
     rows = job.n if prefill else job.width
-    values = size.body_values + size.head_values / (job.n if prefill else 1)
+    values = size.prefill_values(job.n) if prefill else size.body_values + size.head_values
     by_bytes = rows * floors.bytes_per_second / size.decode_bytes
     return min(by_bytes, floors.macs_per_second / values) if floors.macs_per_second else by_bytes
 

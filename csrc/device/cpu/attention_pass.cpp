@@ -48,7 +48,7 @@ AttentionPlanner::Job AttentionPlanner::make_job(const AttentionSpec &spec) {
 void AttentionPlanner::cut_blocks(Job &job, int task_rows) {
     job.first_block = blocks_.size();
     const int n = state_.n_rows();
-    for (int first = 0; first < n;) {
+    for (int first = state_.first_row(); first < n;) {
         int end = first + 1;
         while (end < n && end - first < task_rows && state_.rows[end].kv == state_.rows[first].kv)
             ++end;
@@ -84,7 +84,7 @@ void AttentionPlanner::record(const AttentionSpec &spec) {
         most_segments = std::max(most_segments, segments_in(blocks_[job.first_block + b], {0, INT32_MAX}));
 
     const bool enough = most_segments == 1 || tasks >= kItemsPerThread * pass_.threads();
-    if (!state_.few() && (state_.n_rows() > kMaxSplitRows || enough))
+    if (!state_.few() && (state_.n_rows() > kMaxSplitRows || enough)) // also of the last row alone of many
         pass_.add(tasks, 1, [this, job](int first, int last, int thread) {
             for (int i = first; i < last; ++i)
                 whole(job, i, thread);

@@ -55,6 +55,8 @@ class CpuDevice final : public Device {
     }
 
     void begin(std::span<const Row> rows, PassKind kind) override;
+    bool can_narrow() const override { return !state_.few(); }
+    void narrow(int first_row) override;
     void embed(const Weight &table, EmbedOp op, float x) override;
     void norm(const Weight &weight, float eps) override;
     void matmul(Act in, std::span<const Projection> projections) override { products_.record(in, projections); }
@@ -79,7 +81,7 @@ class CpuDevice final : public Device {
 
   private:
     // f(row, thread), each row once. For rows that all threads share.
-    template <class F> void each_row(const F &f) { pass_.add_rows(state_.n_rows(), over_rows(f)); }
+    template <class F> void each_row(const F &f) { pass_.add_rows(state_.wanted_rows(), over_rows(f)); }
     // The same for ops on the rows that threads keep for themselves when there are few (pass_state.h).
     template <class F> void each_own_row(const F &f) {
         if (state_.few())
@@ -87,9 +89,9 @@ class CpuDevice final : public Device {
         else
             each_row(f);
     }
-    template <class F> static auto over_rows(const F &f) {
-        return [f](int first, int last, int thread) {
-            for (int row = first; row < last; ++row)
+    template <class F> auto over_rows(const F &f) const {
+        return [f, base = state_.first_row()](int first, int last, int thread) {
+            for (int row = base + first; row < base + last; ++row)
                 f(row, thread);
         };
     }
@@ -116,6 +118,14 @@ void CpuDevice::begin(std::span<const Row> rows, PassKind) { // the same bits fo
     attention_.begin();
     ropes_.clear();
     n_logits_ = n_taps_ = 0;
+    pass_.take_rows(state_.by_rows() ? kTurnRows : 0);
+}
+
+void CpuDevice::narrow(int first_row) {
+    require(can_narrow() && first_row >= 0 && first_row < state_.n_rows(), "narrow() to rows of the pass");
+    state_.narrow(first_row);
+    products_.forget_quants();
+    pass_.take_rows(state_.by_rows() ? kTurnRows : 0);
 }
 
 void CpuDevice::embed(const Weight &table, EmbedOp op, float x) {
@@ -139,8 +149,7 @@ void CpuDevice::norm(const Weight &weight, float eps) {
     products_.wrote(Act::normed);
 }
 
-// The index of the table that holds cos and sin of every row's angles; computed beside the first step, once a
-// pass. The angle is rounded to float32 as the reference rounds it; its cosine is that of the rounded angle.
+// The index of the table that holds cos and sin of every row's angles; computed once a pass, beside the first step. The angle is rounded to float32 as the reference rounds it; its cosine is that of the rounded angle.
 int CpuDevice::rope_table(const RopeSpec &rope) {
     const auto known = std::find(ropes_.begin(), ropes_.end(), &rope);
     const int index = static_cast<int>(known - ropes_.begin());
@@ -149,7 +158,7 @@ int CpuDevice::rope_table(const RopeSpec &rope) {
     require(index < kMaxRopes, "more rotary configurations than the workspace has room for");
     require(rope.inv_freq.size() <= state_.workspace.rope_width(), "more rotary pairs than half a head");
     ropes_.push_back(&rope);
-    pass_.add_prologue(state_.n_rows(), [this, index, &rope](int first, int last, int) {
+    const auto angles = [this, index, &rope](int first, int last, int) {
         for (int row = first; row < last; ++row) {
             float *cosine = state_.workspace.rope_cos(index, row), *sine = state_.workspace.rope_sin(index, row);
             for (size_t k = 0; k < rope.inv_freq.size(); ++k) {
@@ -158,13 +167,17 @@ int CpuDevice::rope_table(const RopeSpec &rope) {
                 sine[k] = static_cast<float>(std::sin(static_cast<double>(angle)));
             }
         }
-    });
+    };
+    if (state_.by_rows()) // the first rotation may be in the first step
+        pass_.add_rows(state_.n_rows(), angles);
+    else
+        pass_.add_prologue(state_.n_rows(), angles);
     return index;
 }
 
 void CpuDevice::qk_norm_rope(const QkSpec &spec) {
     require(spec.n_heads == 0 || spec.n_heads * spec.head_dim == width(Act::query), "query width");
-    require(spec.n_kv_heads * spec.head_dim == width(Act::key), "key width");
+    require(spec.n_kv_heads == 0 || spec.n_kv_heads * spec.head_dim == width(Act::key), "key width");
     const int table = spec.rope ? rope_table(*spec.rope) : 0;
     const auto side = [&](Act which, const Weight *norm, uint32_t heads) {
         if (heads == 0 || (!norm && !spec.rope))

@@ -24,13 +24,19 @@ void Pass::clear() {
     taken_everywhere_ = 0;
     prologue_tasks_.clear();
     prologue_.clear();
+    rows_at_once_ = 0;
 }
 
 void Pass::add(int items, int grain, const Task &task) {
     tasks_.push_back(task);
     steps_.push_back({items, std::max(grain, 1), taken_everywhere_, everywhere_.size() - taken_everywhere_, tasks_.size() - 1, 1,
-                      false});
+                      false, false});
     taken_everywhere_ = everywhere_.size();
+}
+
+void Pass::add_shrinking(int items, int grain, const Task &task) {
+    add(items, grain, task);
+    steps_.back().shrinking = true;
 }
 
 void Pass::add_rows(int rows, const Task &task) {
@@ -40,7 +46,7 @@ void Pass::add_rows(int rows, const Task &task) {
         ++steps_.back().n_tasks;
         return;
     }
-    add(rows, row_grain(rows, threads()), task);
+    add(rows, rows_at_once_ > 0 ? rows_at_once_ : row_grain(rows, threads()), task);
     steps_.back().row_wise = true;
 }
 
@@ -58,7 +64,7 @@ void Pass::resplit_last(int items, int grain) {
 
 void Pass::add_prologue(int items, const Task &task) {
     prologue_tasks_.push_back(task);
-    prologue_.push_back({items, row_grain(items, threads()), 0, 0, prologue_tasks_.size() - 1, 1, false});
+    prologue_.push_back({items, row_grain(items, threads()), 0, 0, prologue_tasks_.size() - 1, 1, false, false});
 }
 
 void Pass::run_step(const Step &step, const Task *tasks, Counter &counter, int thread) const {
@@ -66,19 +72,31 @@ void Pass::run_step(const Step &step, const Task *tasks, Counter &counter, int t
         const Everywhere &own = everywhere_[step.first_everywhere + i];
         own.task(0, own.items, thread);
     }
-    const int turns = (step.items + step.grain - 1) / step.grain;
-    const auto turn = [&](int t) {
-        const int first = t * step.grain, last = std::min(first + step.grain, step.items);
+    const auto turn = [&](int first, int last) {
         for (size_t i = 0; i < step.n_tasks; ++i)
             tasks[step.first_task + i](first, last, thread);
     };
+    const int turns = (step.items + step.grain - 1) / step.grain;
+    const auto turn_of = [&](int t) { turn(t * step.grain, std::min((t + 1) * step.grain, step.items)); };
     if (turns <= pool_.size()) { // nothing to balance
         if (thread < turns)
-            turn(thread);
-        return;
+            turn_of(thread);
+    } else if (step.shrinking) {
+        run_shrinking(step, counter, turn);
+    } else {
+        for (int t; (t = counter.next.fetch_add(1, std::memory_order_relaxed)) < turns;)
+            turn_of(t);
     }
-    for (int t; (t = counter.next.fetch_add(1, std::memory_order_relaxed)) < turns;)
-        turn(t);
+}
+
+template <class Turn> void Pass::run_shrinking(const Step &step, Counter &counter, const Turn &turn) const {
+    for (int first = counter.next.load(std::memory_order_relaxed); first < step.items;) {
+        const int left = step.items - first, size = std::min(std::max(left / (2 * pool_.size()), step.grain), left);
+        if (!counter.next.compare_exchange_weak(first, first + size, std::memory_order_relaxed))
+            continue;
+        turn(first, first + size);
+        first = counter.next.load(std::memory_order_relaxed);
+    }
 }
 
 void Pass::reset_counters() {

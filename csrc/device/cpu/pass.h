@@ -40,8 +40,12 @@ class Pass {
     void clear();
     // Splits items over threads, at most `grain` at a time.
     void add(int items, int grain, const Task &task);
+    // The same for items that are best taken many at a time: turns shrink towards the end, from half of a thread's share
+    // of what is left down to `grain`, so that no thread waits long for the last one.
+    void add_shrinking(int items, int grain, const Task &task);
     // One item a row; joins the step before where that is row-wise over as many rows.
     void add_rows(int rows, const Task &task);
+    void take_rows(int at_once) { rows_at_once_ = at_once; } // a thread's turn of the row-wise steps to come; 0: as it suits
     // Every thread does all items itself, before its part of the next step. Reads what earlier steps shared
     // and what this thread's own copies hold; writes only those.
     void add_everywhere(int items, const Task &task);
@@ -49,7 +53,7 @@ class Pass {
     // Runs beside the first step; its result may be used from the second step on.
     void add_prologue(int items, const Task &task);
 
-    size_t n_steps() const { return steps_.size(); }
+    size_t n_tasks() const { return tasks_.size(); } // of all steps
     void resplit_last(int items, int grain); // of the last step
 
     // Throws Error{timeout} when the deadline passes between two steps.
@@ -65,12 +69,13 @@ class Pass {
         int items, grain;
         size_t first_everywhere, n_everywhere;
         size_t first_task, n_tasks;
-        bool row_wise;
+        bool row_wise, shrinking;
     };
     struct alignas(128) Counter { // one cache line each: threads pull from different steps at once
         std::atomic<int> next;
     };
     void run_step(const Step &step, const Task *tasks, Counter &counter, int thread) const;
+    template <class Turn> void run_shrinking(const Step &step, Counter &counter, const Turn &turn) const;
     void reset_counters();
 
     ThreadPool &pool_;
@@ -78,6 +83,7 @@ class Pass {
     std::vector<Everywhere> everywhere_;
     size_t taken_everywhere_ = 0; // of these, by the steps so far
     std::vector<Step> steps_, prologue_;
+    int rows_at_once_ = 0;
     std::unique_ptr<Counter[]> counters_;
     size_t n_counters_ = 0;
 };

@@ -2,7 +2,8 @@
 //
 // With few rows the residual, normed and attention rows and their int8 forms are kept by every thread for itself:
 // norming and quantizing a row again on each thread takes less time than a barrier, after one thread did it while
-// the others waited.
+// the others waited. With many rows of narrow activations a thread keeps its rows in its own cache instead, and goes
+// with them from one attention to the next without meeting the others.
 #pragma once
 
 #include <span>
@@ -12,18 +13,35 @@
 
 namespace muser::cpu {
 
+// Of a long prompt of a small model: rows of one turn, least turns of a thread, and what a turn's widest activations
+// may take in second-level cache. Every turn reads the weights again, so that larger models share products by outputs.
+inline constexpr int kTurnRows = 64, kTurnsPerThread = 2;
+inline constexpr size_t kTurnBytes = 1280 * 1024;
+
 class PassState {
   public:
     void begin(std::span<const Row> rows, int threads) {
         this->rows = rows;
+        threads_ = threads;
+        first_row_ = 0;
         few_ = threads > 1 && is_small(Act::residual);
         read_everywhere_ = 0;
     }
+    void narrow(int first_row) { first_row_ = first_row; }
 
     std::span<const Row> rows;
     Workspace workspace;
 
     int n_rows() const { return static_cast<int>(rows.size()); }
+    int first_row() const { return first_row_; } // of those that ops recorded from now on compute
+    int wanted_rows() const { return n_rows() - first_row_; }
+    // True where each thread takes rows of its own through everything between two attentions, products included.
+    bool by_rows() const {
+        const size_t widest = workspace.stride(Act::ffn_gate) + workspace.stride(Act::ffn_up);
+        const int least = kTurnRows * threads_, rounds = (wanted_rows() + least - 1) / least;
+        return threads_ > 1 && rounds >= kTurnsPerThread && wanted_rows() >= rounds * least * 9 / 10 &&
+               kTurnRows * widest * sizeof(float) <= kTurnBytes;
+    }
     uint32_t width(Act a) const { return workspace.width(a); }
 
     bool few() const { return few_; }
@@ -43,6 +61,7 @@ class PassState {
     void all_has_read() { read_everywhere_ = 0; }
 
   private:
+    int threads_ = 1, first_row_ = 0;
     bool few_ = false;
     uint32_t read_everywhere_ = 0;
 };

@@ -19,10 +19,11 @@ class ProductPlanner {
 
     void begin();
     void record(Act in, std::span<const Projection> projections);
-    // False, and nothing recorded, unless the last step is the product of ffn_gate and ffn_up.
+    // False, and nothing recorded, unless what was recorded last is the product of ffn_gate and ffn_up.
     bool join_glu(Activation activation);
     void head(const HeadSpec &spec, std::span<const int32_t> rows);
-    void wrote(Act act); // its int8 rows are out of date
+    void wrote(Act act);  // its int8 rows are out of date
+    void forget_quants() { quantized_ = Act::count; }
 
   private:
     using Glu = void (*)(float *x, const float *up, size_t n);
@@ -31,20 +32,33 @@ class ProductPlanner {
         const float *bias;
         Act out;
     };
+    struct RowRange {
+        int first, count;
+    };
     struct Group { // the products of one input, in one step
         Act in;
+        RowRange rows;
         size_t first, n; // in products_
         bool own_quants;
         Glu glu; // set: two products, taken together tile by tile
-        size_t step; // steps of the pass after it was recorded
+        size_t end; // tasks of the pass after it was recorded
     };
 
     bool quantize(Act in);
-    void run(const Group &group, int first, int last, int thread) const;
-    void run_glu(const Group &group, int first, int last, int thread) const;
-    void multiply(const Group &group, const Product &product, int first, int last, int thread) const;
+    // first, last: tiles.
+    void run(const Group &group, RowRange rows, int first, int last, int thread) const;
+    void run_glu(const Group &group, RowRange rows, int first, int last, int thread) const;
+    void multiply(const Group &group, const Product &product, RowRange rows, int first, int last, int thread) const;
+    void run_rows(const Group &group, RowRange rows, int thread) const; // all tiles of them
     void run_head(const HeadSpec &spec, const PackedMatrix &matrix, bool own, int n, int first, int last, int thread) const;
-    int grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pass_.threads()) * 8)); }
+    // Where the int8 rows of the rows [first, ...) that one call or turn takes begin: none meets another turn's, whatever
+    // the width.
+    std::byte *quants(bool own, int first, int thread) const {
+        return own ? state_.workspace.scratch(thread).quants
+                   : state_.workspace.quants() + size_t(first) * state_.workspace.quants_stride();
+    }
+    // Tiles of the shortest turn.
+    int grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pass_.threads()) * 16)); }
 
     const OpKernels &ops_;
     const MatmulKernels &kernels_;

@@ -33,18 +33,23 @@ class Workspace::Carver {
     size_t used_ = 0;
 };
 
-size_t Workspace::stride(Act act) const { return padded(width(act)); }
+// Rows at a large power-of-two distance would share cache sets: a tile of a product has lines of all of them.
+size_t Workspace::stride(Act act) const {
+    const size_t floats = padded(width(act));
+    return floats % 256 == 0 ? floats + 16 : floats;
+}
 size_t Workspace::logits_stride() const { return padded(spec_.vocab); }
 float *Workspace::taps(int tap) const { return taps_ + size_t(tap) * spec_.max_rows * width(Act::residual); }
 
 void Workspace::carve(Carver &carver, int threads) {
     const size_t rows = spec_.max_rows, logit_rows = spec_.max_logit_rows;
     for (size_t i = 0; i < static_cast<size_t>(Act::count); ++i)
-        acts_[i] = carver.floats(rows * padded(spec_.widths[i]));
+        acts_[i] = carver.floats(rows * stride(static_cast<Act>(i)));
 
     size_t record = 0;
     for (Act input : {Act::residual, Act::normed, Act::attention, Act::ffn_gate})
         record = std::max(record, quantized_row_bytes(width(input)));
+    quants_stride_ = record;
     quants_ = carver.bytes(std::max(rows, logit_rows) * record);
 
     head_input_ = carver.floats(logit_rows * stride(Act::residual));
@@ -83,7 +88,9 @@ uint64_t Workspace::bytes(const WorkspaceSpec &spec, int threads) {
     return round_to_pages(carver.used());
 }
 
-Workspace::Workspace(const WorkspaceSpec &spec, int threads) : spec_(spec), memory_(bytes(spec, threads)) {
+// Large pages: the rows that a tile's outputs go to lie in a page each where pages are small.
+Workspace::Workspace(const WorkspaceSpec &spec, int threads)
+    : spec_(spec), memory_(bytes(spec, threads), PageBuffer::Pages::large_where_possible) {
     Carver carver(memory_.data());
     carve(carver, threads);
 }

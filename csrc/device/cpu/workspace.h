@@ -37,6 +37,7 @@ class Workspace {
     float *row(Act act, int row) const { return acts_[static_cast<size_t>(act)] + row * stride(act); }
 
     std::byte *quants() const { return quants_; } // int8 rows of one input at a time
+    size_t quants_stride() const { return quants_stride_; } // bytes that a row of any width has room in
     float *head_input(int row) const { return head_input_ + row * stride(Act::residual); }
     size_t logits_stride() const;
     float *logits(int row) const { return logits_ + row * logits_stride(); }
@@ -57,6 +58,7 @@ class Workspace {
     PageBuffer memory_;
     float *acts_[static_cast<size_t>(Act::count)] = {};
     std::byte *quants_ = nullptr;
+    size_t quants_stride_ = 0;
     float *head_input_ = nullptr, *logits_ = nullptr, *taps_ = nullptr, *ropes_ = nullptr, *partials_ = nullptr;
     uint32_t rope_width_ = 0;
     size_t partial_floats_ = 0;

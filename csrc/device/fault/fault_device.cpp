@@ -58,6 +58,8 @@ std::unique_ptr<KvStore> FaultDevice::make_kv(std::span<const PlaneSpec> planes)
 void FaultDevice::set_workspace(const WorkspaceSpec &spec) { inner_->set_workspace(spec); }
 
 void FaultDevice::begin(std::span<const Row> rows, PassKind kind) { inner_->begin(rows, kind); }
+bool FaultDevice::can_narrow() const { return inner_->can_narrow(); }
+void FaultDevice::narrow(int first_row) { inner_->narrow(first_row); }
 void FaultDevice::embed(const Weight &table, EmbedOp op, float x) { inner_->embed(table, op, x); }
 void FaultDevice::norm(const Weight &weight, float eps) { inner_->norm(weight, eps); }
 void FaultDevice::matmul(Act in, std::span<const Projection> projections) { inner_->matmul(in, projections); }

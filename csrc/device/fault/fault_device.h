@@ -42,6 +42,8 @@ class FaultDevice final : public Device {
     void set_workspace(const WorkspaceSpec &spec) override;
 
     void begin(std::span<const Row> rows, PassKind kind) override;
+    bool can_narrow() const override;
+    void narrow(int first_row) override;
     void embed(const Weight &table, EmbedOp op, float x) override;
     void norm(const Weight &weight, float eps) override;
     void matmul(Act in, std::span<const Projection> projections) override;
