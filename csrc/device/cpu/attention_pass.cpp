@@ -72,8 +72,8 @@ int AttentionPlanner::wave_items(const Job &job, Wave wave) const {
 
 void AttentionPlanner::record(const AttentionSpec &spec) {
     if (plane(spec, 0).type == KvType::q8_0)
-        pass_.add_rows(state_.n_rows(), [this, spec](int first, int last, int) { // as the keys were, when they were stored
-            for (int row = first; row < last; ++row)
+        pass_.add_rows(state_.wanted_rows(), [this, spec, base = state_.first_row()](int first, int last, int) {
+            for (int row = base + first; row < base + last; ++row) // as the keys were, when they were stored
                 for (uint32_t head = 0; head < spec.n_heads; ++head)
                     ops_.rotate(state_.workspace.row(Act::query, row) + size_t{head} * spec.head_dim, spec.head_dim);
         });
