@@ -40,10 +40,27 @@ SUITES = {
     "latch": Suite("test_latch.py"),
     # Sessions saved, reused and restored.
     "session state": Suite("test_session_state.py", "(snapshot_at or two_conv) and llama or reuse_leaves or damaged or an_empty"),
+    "session walk": Suite("test_session_state.py", "random_walk and muse"),
     "embeddings": Suite("test_embed.py", "transformers or every_family"),
     # That prefill and decode agree in every bit is the CPU's promise.
     "engine": Suite("test_engine.py", "not prefill_then_decode_equals_one_prefill"),
+    # Above the engine. Not here: texts of the real model, files that cannot be loaded, and the memory of the process, since
+    # the fake Metal's thread frees what it used a little later (metal_device_cases.py counts its objects).
+    "model": Suite("test_model.py", "not story and not answers and not memory and not frees_everything and not errors and not of_itself",
+                   small=True),
+    "log-probabilities": Suite("test_logprobs.py", small=True),
+    "choices": Suite("test_choices.py", "each_choice_equals or what_each or an_equal", small=True),
+    "reuse": Suite("test_reuse.py", small=True),
+    # Not the kinds whose noise ends inside a character: the chunk before the last then comes after the end.
+    "saving": Suite("test_saving.py", "any_chunk and (mirostat or echo) or another_process or damaged_file or another_model", small=True),
+    "shift": Suite("test_shift.py", "filled_with or interrupted or second_shift or three_others", small=True),
+    "samplers": Suite("test_generation_sampling.py", "real_engine", small=True),
+    "grammars": Suite("test_grammar.py", "four_grammars or driven_by_hand or armed or (finished and 1.0)", small=True),
+    "chat": Suite("test_chat.py", "company", small=True),
+    "tool calls": Suite("test_chat_grammars.py", "another_message", small=True),
 }
+# The other files use no device: their engine is fake_engine's (generation, stops, delivery, aio, pool, session, interrupts),
+# or they load no weights (text, grammar masks, sampler chains, templates, readers).
 
 
 def run(suite: Suite, environment: dict[str, str]) -> str:

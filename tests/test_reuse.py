@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engines import DEVICE
 
 import muser
 from muser.errors import ClosedError, ParameterError
@@ -22,6 +23,7 @@ def cold():
 
 def test_two_chats_side_by_side_pay_for_their_new_turns_only(model, cold):
     chats = [model.tokenize(text) for text in ("Once upon a time there was a small fox", "The king of the hill had three daughters and")]
+    before = [0, 0]
     goes_on = model.tokenize(" And then the fox said", add_bos=False)
     for turn in range(4):
         for i, ids in enumerate(chats):
@@ -29,9 +31,11 @@ def test_two_chats_side_by_side_pay_for_their_new_turns_only(model, cold):
             plain = cold.generate(ids, max_tokens=20, seed=turn, ignore_eos=True)
             assert (warm.tokens, plain.usage.cached_tokens) == (plain.tokens, 0)
             if turn:
-                # All of the turn before but the last token, which was sampled and never decoded.
-                assert warm.usage.cached_tokens >= warm.usage.prompt_tokens - 12
+                # All of the turn before but the last token, which was sampled and never decoded; on Metal, whose decode
+                # has kernels of its own, its prompt.
+                assert warm.usage.cached_tokens == before[i] + (19 if DEVICE == "cpu" else 0)
                 assert warm.timings.prompt_tokens == warm.usage.prompt_tokens - warm.usage.cached_tokens
+            before[i] = len(ids)
             chats[i] = [*ids, *warm.tokens, *goes_on]
     assert model.stats()["reused_tokens"] > 0 == cold.stats()["reused_tokens"]
 
