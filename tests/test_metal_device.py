@@ -37,6 +37,7 @@ SUITES = {
     "every switch of the graph": Suite("test_families.py", "one_pass_and_token_by_token"),
     "golden texts": Suite("test_golden_tiny.py", "four_golden"),
     "greedy chains": Suite("test_greedy.py", check=1),
+    "greedy text": Suite("test_several_at_once.py", "every_end", small=True),
     "latch": Suite("test_latch.py"),
     # Sessions saved, reused and restored.
     "session state": Suite("test_session_state.py", "(snapshot_at or two_conv) and llama or reuse_leaves or damaged or an_empty"),

@@ -8,6 +8,7 @@ import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from engines import DEVICE
 from fake_engine import free_slots, wait_until
 
 from muser import Grammar, Model, SamplingParams
@@ -31,7 +32,7 @@ class Counting:
 
 
 def load(**options):
-    model = Model.tiny(**options)
+    model = Model.tiny(device=DEVICE, **options)
     model.counting = model._core._native = Counting(model._core._native)
     return model
 
@@ -39,7 +40,7 @@ def load(**options):
 @pytest.fixture(scope="module")
 def models():
     """One to stream, one to generate."""
-    with load(context=256) as streaming, load(context=256) as generating:
+    with load(context=160) as streaming, load(context=160) as generating:
         yield streaming, generating
 
 
