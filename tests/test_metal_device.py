@@ -52,8 +52,7 @@ SUITES = {
     "log-probabilities": Suite("test_logprobs.py", small=True),
     "choices": Suite("test_choices.py", "each_choice_equals or what_each or an_equal", small=True),
     "reuse": Suite("test_reuse.py", small=True),
-    # Not the kinds whose noise ends inside a character: the chunk before the last then comes after the end.
-    "saving": Suite("test_saving.py", "any_chunk and (mirostat or echo) or another_process or damaged_file or another_model", small=True),
+    "saving": Suite("test_saving.py", "any_chunk or another_process or damaged_file or another_model", small=True),
     "shift": Suite("test_shift.py", "filled_with or interrupted or second_shift or three_others", small=True),
     "samplers": Suite("test_generation_sampling.py", "real_engine", small=True),
     "grammars": Suite("test_grammar.py", "four_grammars or driven_by_hand or armed or (finished and 1.0)", small=True),
