@@ -54,6 +54,7 @@ struct ProductArgs {
     float scale;            // of the sum with its bias
     float softcap;          // 0: none
     uint32_t gelu;          // glu kernels: 1 gelu (tanh), 0 silu
+    uint32_t halves;        // matvec: kHalves of weight.h
 };
 
 struct GluArgs {

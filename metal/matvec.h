@@ -1,7 +1,7 @@
 // Products with one to four rows, for decode. A SIMD-group computes NR outputs for all R rows: each lane takes every
 // 32nd unit of inputs (weight.h), unpacks a weight unit once, and multiplies it with those of all rows. Whatever NR and R
 // are, one row's sum is the same chain of operations: a result does not depend on its company. The input is in lane
-// order. NR is 2, and 4 for four rows: measured, see docs/metal.md.
+// order. NR is 2: measured, see docs/metal.md.
 #pragma once
 
 #include "product.h"
@@ -17,28 +17,42 @@ METAL_FUNC void set_row(thread WeightRows<NR> &rows, short r, device const uchar
     rows.odd[r] = odd_row(row, row_bytes);
 }
 
-// `x` is the first quarter of the unit's first run, of row 0; `x_second` of its second.
-template <typename W, short NR, short R>
-METAL_FUNC void multiply_unit(thread const typename W::Raw *raw, ushort unit, device const float4 *x, device const float4 *x_second, uint x_stride4,
-                              thread float (&sums)[NR][R]) {
+// Multiplies one unit of every output with the input, of which `x` is the first quarter of the unit's first run, of row 0;
+// `x_second` of its second. kAhead quarters are loaded at once, the first with the weights, in front of a barrier that
+// orders nothing else: left alone, a compiler may put every load in front of its use, and the lane waits for memory many
+// times. FENCED is false where some lanes have no unit left.
+template <typename W, short NR, short R, bool FENCED>
+METAL_FUNC void multiply_unit(thread const WeightRows<NR> &rows, uint tile, ushort unit, device const float4 *x,
+                              device const float4 *x_second, uint x_stride4, uint halves, thread float (&sums)[NR][R]) {
+    enum { kAhead = R <= 2 || W::kRuns == 1 ? 4 : 2 };
+    typename W::Raw raw[NR];
+    UNROLLED for (short r = 0; r < NR; ++r)
+        W::load(rows.at[r] + ulong(tile) * W::kTileBytes, rows.odd[r], unit, raw[r]);
     float2 scale[NR];
     float2 low[NR];
-    UNROLLED for (short r = 0; r < NR; ++r)
-        W::scales(raw[r], unit, scale[r], low[r]);
     UNROLLED for (short part = 0; part < W::kRuns; ++part) {
         float products[NR][R];
         float total[R];
-        UNROLLED for (short k = 0; k < 4; ++k) {
-            float4 in[R];
-            UNROLLED for (short c = 0; c < R; ++c) {
-                in[c] = (part == 0 ? x : x_second)[c * x_stride4 + 32 * k];
-                if (W::kLow)
-                    total[c] = k == 0 ? sum_of(in[c]) : total[c] + sum_of(in[c]);
-            }
-            UNROLLED for (short r = 0; r < NR; ++r) {
-                const float4 w = W::quarter(raw[r], unit, part, k);
+        UNROLLED for (short batch = 0; batch < 4; batch += kAhead) {
+            float4 in[kAhead][R];
+            UNROLLED for (short k = 0; k < kAhead; ++k)
                 UNROLLED for (short c = 0; c < R; ++c)
-                    products[r][c] = k == 0 ? dot_of(w, in[c]) : dot_and(w, in[c], products[r][c]);
+                    in[k][c] = (part == 0 ? x : x_second)[c * x_stride4 + 32 * (batch + k)];
+            if (FENCED)
+                simdgroup_barrier(mem_flags::mem_none);
+            if (part == 0 && batch == 0)
+                UNROLLED for (short r = 0; r < NR; ++r)
+                    W::scales(raw[r], unit, scale[r], low[r]);
+            UNROLLED for (short k = 0; k < kAhead; ++k) {
+                const bool first = batch + k == 0;
+                if (W::kLow)
+                    UNROLLED for (short c = 0; c < R; ++c)
+                        total[c] = first ? sum_of(in[k][c]) : total[c] + sum_of(in[k][c]);
+                UNROLLED for (short r = 0; r < NR; ++r) {
+                    const float4 w = W::quarter(raw[r], unit, part, batch + k, halves);
+                    UNROLLED for (short c = 0; c < R; ++c)
+                        products[r][c] = first ? dot_of(w, in[k][c]) : dot_and(w, in[k][c], products[r][c]);
+                }
             }
         }
         UNROLLED for (short r = 0; r < NR; ++r)
@@ -51,44 +65,21 @@ METAL_FUNC void multiply_unit(thread const typename W::Raw *raw, ushort unit, de
     }
 }
 
-template <typename W, short NR>
-METAL_FUNC void load_units(thread const WeightRows<NR> &rows, uint tile, ushort unit, thread typename W::Raw *raw) {
-    UNROLLED for (short r = 0; r < NR; ++r)
-        W::load(rows.at[r] + ulong(tile) * W::kTileBytes, rows.odd[r], unit, raw[r]);
-}
-
 template <typename W, short NR, short R>
-METAL_FUNC void row_products(thread const WeightRows<NR> &rows, uint runs, device const float *x, uint x_stride, ushort lane,
+METAL_FUNC void row_products(thread const WeightRows<NR> &rows, constant ProductArgs &args, device const float *x, ushort lane,
                              thread float (&sums)[NR][R]) {
     UNROLLED for (short r = 0; r < NR; ++r)
         UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = 0.0f;
-    const uint units = runs / W::kRuns;
+    const uint units = args.cols / 16 / W::kRuns, tiles = units / 32, tile_x = W::kRuns * 128; // float4
+    const uint x_stride4 = args.x_stride / 4, halves = args.halves;
     const uint run = first_run<W>(lane);
     device const float4 *from = (device const float4 *)x + run / 32 * 128 + run_place(run % 32);
     device const float4 *from_second = (device const float4 *)x + run / 32 * 128 + run_place((run + W::kSecond) % 32);
-    const uint tile_x = W::kRuns * 128; // float4
-    if (!W::kManyLoads) {
-        for (uint tile = 0; 32 * tile + lane < units; ++tile) {
-            typename W::Raw raw[NR];
-            load_units<W, NR>(rows, tile, lane, raw);
-            multiply_unit<W, NR, R>(raw, lane, from + tile * tile_x, from_second + tile * tile_x, x_stride / 4, sums);
-        }
-    } else {
-        const uint tiles = units / 32;
-        for (uint tile = 0; tile < tiles; ++tile) {
-            typename W::Raw raw[NR];
-            load_units<W, NR>(rows, tile, lane, raw);
-            // Left alone, a compiler may put every load in front of its use, and the lane waits for memory many times.
-            simdgroup_barrier(mem_flags::mem_none);
-            multiply_unit<W, NR, R>(raw, lane, from + tile * tile_x, from_second + tile * tile_x, x_stride / 4, sums);
-        }
-        if (lane < units % 32) {
-            typename W::Raw raw[NR];
-            load_units<W, NR>(rows, tiles, lane, raw);
-            multiply_unit<W, NR, R>(raw, lane, from + tiles * tile_x, from_second + tiles * tile_x, x_stride / 4, sums);
-        }
-    }
+    for (uint tile = 0; tile < tiles; ++tile, from += tile_x, from_second += tile_x)
+        multiply_unit<W, NR, R, true>(rows, tile, lane, from, from_second, x_stride4, halves, sums);
+    if (lane < units % 32)
+        multiply_unit<W, NR, R, false>(rows, tiles, lane, from, from_second, x_stride4, halves, sums);
     UNROLLED for (short r = 0; r < NR; ++r)
         UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = tree_sum(sums[r][c]);
@@ -107,23 +98,24 @@ kernel void matvec(constant ProductArgs &args [[buffer(0)]], device const float 
                    ushort group [[simdgroup_index_in_threadgroup]], ushort n_groups [[simdgroups_per_threadgroup]]) {
     const uint tile = threadgroup_index * n_groups + group;
     const uint m = matrix_of_tile(args, tile);
-    const uint first = (tile - args.first_tile[m]) * NR;
-    const uint outputs = args.rows[m];
+    const uint first = (tile - of_matrix(m, args.first_tile)) * NR;
+    const uint outputs = of_matrix(m, args.rows);
     if (first >= outputs)
         return;
     WeightRows<NR> rows;
     UNROLLED for (short r = 0; r < NR; ++r) // the last tile may be short
         set_row(rows, r, choose(m, w0, w1, w2, w3), min(first + r, outputs - 1), args.row_bytes);
     float sums[NR][R];
-    row_products<W, NR, R>(rows, args.cols / 16, x, args.x_stride, lane, sums);
+    row_products<W, NR, R>(rows, args, x, lane, sums);
     if (lane != 0)
         return;
+    const uint out_stride = of_matrix(m, args.out_stride);
     device const float *bias = choose(m, bias0, bias1, bias2, bias3);
     device float *out = choose(m, out0, out1, out2, out3);
     UNROLLED for (short c = 0; c < R; ++c)
         UNROLLED for (short r = 0; r < NR; ++r)
             if (first + r < outputs)
-                out[ulong(c) * args.out_stride[m] + first + r] = finish(args, m, bias, first + r, sums[r][c]);
+                out[ulong(c) * out_stride + first + r] = finish(args, m, bias, first + r, sums[r][c]);
 }
 
 // activation(gate) * up of two matrices of the same shape, in lane order for the product that follows. NR rows of each.
@@ -144,7 +136,7 @@ kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const fl
         set_row(rows, NR + r, up, min(first + r, outputs - 1), args.row_bytes);
     }
     float sums[2 * NR][R];
-    row_products<W, 2 * NR, R>(rows, args.cols / 16, x, args.x_stride, lane, sums);
+    row_products<W, 2 * NR, R>(rows, args, x, lane, sums);
     if (lane != 0)
         return;
     UNROLLED for (short c = 0; c < R; ++c)

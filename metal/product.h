@@ -4,12 +4,14 @@
 #include "math.h"
 #include "weight.h"
 
+// Without a loop and an index that is not constant: the loads of the arguments need not wait for each other.
 METAL_FUNC uint matrix_of_tile(constant ProductArgs &args, uint tile) {
-    uint s = 0;
-    while (s + 1 < args.n_matrices && tile >= args.first_tile[s + 1])
-        ++s;
-    return s;
+    uint m = 0;
+    UNROLLED for (uint s = 1; s < 4; ++s)
+        m = s < args.n_matrices && tile >= args.first_tile[s] ? s : m;
+    return m;
 }
+METAL_FUNC uint of_matrix(uint m, constant const uint (&of)[4]) { return m == 0 ? of[0] : m == 1 ? of[1] : m == 2 ? of[2] : of[3]; }
 
 METAL_FUNC float finish(constant ProductArgs &args, uint matrix, device const float *bias, uint output, float sum) {
     if (args.biases >> matrix & 1u)

@@ -2,17 +2,17 @@
 // or the two (kSecond runs apart) whose fields share the same bytes. 32 units are a tile, kTileBytes in the file.
 //
 //     struct T {
-//         enum { kRuns, kSecond, kTileBytes, kScaled, kLow, kManyLoads };
+//         enum { kRuns, kSecond, kTileBytes, kScaled, kLow };
 //         struct Raw { ... };                                  // a unit's bytes, in registers
 //         static void load(tile, odd, unit, raw);
 //         static void scales(raw, unit, scale, low);           // of the unit's first and second run
-//         static float4 quarter(raw, unit, part, k);           // values 4 k .. of run `part`: 0 or 1
+//         static float4 quarter(raw, unit, part, k, halves);   // values 4 k .. of run `part`: 0 or 1
 //     };
 //
 // `unit` is 0..31; `odd` is 2 where the row begins in the middle of a word, else 0. load() is apart from the rest so
-// that the loads of several units are in flight before one is used. A quarter is four small whole numbers (or, where
-// kScaled is 0, the values themselves): value = scale * whole - low; low is used only where kLow is 1. kManyLoads is 0 where
-// a unit's loads are two wide ones (matvec.h).
+// that the loads of several units are in flight before one is used. A quarter is four whole numbers below 2048 (or, where
+// kScaled is 0, the values themselves): value = scale * whole - low; low is used only where kLow is 1. `halves` is
+// kHalves, see whole4().
 #pragma once
 
 #include "common.h"
@@ -45,21 +45,38 @@ METAL_FUNC uint split_word(thread const SplitBytes &bytes, ushort k) {
     return bytes.split ? low >> 16 | high << 16 : low;
 }
 
-// The four fields of a word, one a byte, each less `offset`: `mask` selects one in bytes 0 and 2. 0x6400 | b is the half
-// 1024 + b: one operation makes two halves, where conversions of integers run at a fraction of the speed. Exact: every
-// number is below 2048.
-METAL_FUNC float4 whole4(uint word, uint mask, half offset) {
-    const half2 even = as_type<half2>((word & mask) | 0x64006400u) - half2(offset + 1024.0h);
-    const half2 odd = as_type<half2>((word >> 8 & mask) | 0x64006400u) - half2(offset + 1024.0h);
+// 0x6400 | b is the half 1024 + b: one operation makes two numbers of two fields, where conversions of integers run at a
+// fraction of the speed. matvec takes it from its arguments and hands it down: to mask bits and to set bits is one
+// operation on NVIDIA's GPUs where one of the two constants is in a register, and two where the compiler knows both.
+constant uint kHalves = 0x64006400u;
+
+// 1024 + each of the four fields of a word, one a byte; `mask` selects one in bytes 0 and 2.
+METAL_FUNC float4 above1024(uint word, uint mask, uint halves) {
+    const half2 even = as_type<half2>((word & mask) ^ halves);
+    const half2 odd = as_type<half2>((word >> 8 & mask) ^ halves);
+    return float4(float(even.x), float(odd.x), float(even.y), float(odd.y));
+}
+// The four fields, each less `offset`. Exact: every number is below 2048.
+METAL_FUNC float4 whole4(uint word, uint mask, half offset, uint halves) {
+    const half2 even = as_type<half2>((word & mask) ^ halves) - half2(offset + 1024.0h);
+    const half2 odd = as_type<half2>((word >> 8 & mask) ^ halves) - half2(offset + 1024.0h);
     return float4(float(even.x), float(odd.x), float(even.y), float(odd.y));
 }
 // The same for fields that begin at bit `shift` of their bytes, without shifting them: also exact.
-METAL_FUNC float4 whole4_at(uint word, uint shift, uint mask, half offset) {
+METAL_FUNC float4 whole4_at(uint word, uint shift, uint mask, half offset, uint halves) {
     const half unit = as_type<half>(ushort((15 - shift) << 10)); // 2^-shift
     const half2 zero = half2(-1024.0h * unit - offset);
-    const half2 even = as_type<half2>((word & (mask << shift)) | 0x64006400u) * half2(unit) + zero;
-    const half2 odd = as_type<half2>((word >> 8 & (mask << shift)) | 0x64006400u) * half2(unit) + zero;
+    const half2 even = as_type<half2>((word & (mask << shift)) ^ halves) * half2(unit) + zero;
+    const half2 odd = as_type<half2>((word >> 8 & (mask << shift)) ^ halves) * half2(unit) + zero;
     return float4(float(even.x), float(odd.x), float(even.y), float(odd.y));
+}
+// Nibbles: the low ones are whole; the high ones stay where they are, and are 16 (64 + nibble): scale16() goes with them.
+METAL_FUNC float4 nibbles4(uint word, ushort part, uint halves) {
+    return part == 0 ? whole4(word, 0x000f000fu, 0.0h, halves) : above1024(word, 0x00f000f0u, halves);
+}
+METAL_FUNC void scale16(thread float2 &scale, thread float2 &low) {
+    low.y = fma(scale.y, 64.0f, low.y);
+    scale.y *= 0.0625f;
 }
 // Each byte's bit or bits from `from` up, moved to `to`; the other bits are to be masked.
 METAL_FUNC uint moved(uint word, uint from, uint to) { return rotate(word, (to - from) & 31u); }
@@ -95,6 +112,6 @@ METAL_FUNC void unpack(device const uchar *row, uint odd, uint i, thread float4 
     scale = part == 0 ? scales.x : scales.y;
     low = part == 0 ? lows.x : lows.y;
     UNROLLED for (short k = 0; k < 4; ++k)
-        values[k] = W::quarter(raw, unit, part, k);
+        values[k] = W::quarter(raw, unit, part, k, kHalves);
 }
 METAL_FUNC uint odd_row(uint row, uint row_bytes) { return row * row_bytes & 2u; }

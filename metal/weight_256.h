@@ -12,7 +12,7 @@ METAL_FUNC uint two_bit_shift(uint run) { return run % 8 / 2 * 2; }
 
 // 16 x (4-bit scale, 4-bit min) | 64 bytes of 2-bit q | half d | half dmin
 struct Q2_K {
-    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 84, kScaled = 1, kLow = 1, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 84, kScaled = 1, kLow = 1 };
     struct Raw {
         uint4 q;
         uint d;
@@ -30,14 +30,14 @@ struct Q2_K {
         scale = low_half(raw.d) * float2(float(raw.packed[0] & 15u), float(raw.packed[1] & 15u));
         low = high_half(raw.d) * float2(float(raw.packed[0] >> 4), float(raw.packed[1] >> 4));
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k) {
-        return whole4_at(word_of(raw.q, k), two_bit_shift(run(unit)) + 2 * part, 0x00030003u, 0.0h);
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k, uint halves) {
+        return whole4_at(word_of(raw.q, k), two_bit_shift(run(unit)) + 2 * part, 0x00030003u, 0.0h, halves);
     }
 };
 
 // 32 bytes of 1-bit h | 64 bytes of 2-bit l | 12 bytes of 6-bit scales | half d
 struct Q3_K {
-    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 110, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 110, kScaled = 1, kLow = 0 };
     struct Raw {
         SplitBytes high, low;
         float d;
@@ -60,34 +60,28 @@ struct Q3_K {
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) {
         scale = raw.d * (float2(float(raw.scales[0]), float(raw.scales[1])) - 32.0f);
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k, uint halves) {
         const uint high = moved(split_word(raw.high, k), run(unit) / 2 + part, 2) & 0x04040404u;
         const uint low = split_word(raw.low, k) >> (two_bit_shift(run(unit)) + 2 * part) & 0x03030303u;
-        return whole4(low | high, 0x00070007u, 4.0h);
+        return whole4(low | high, 0x00070007u, 4.0h, halves);
     }
 };
 
 // The 16 bytes that Q4_K and Q5_K begin with: half d | half dmin | six-bit scales and mins of eight pairs of runs, in
 // three words; pairs 4 to 7 have their upper two bits in the top of the first two words. A unit has two pairs.
 METAL_FUNC void pair_scales(uint4 header, ushort unit, thread float2 &scale, thread float2 &low) {
+    const bool first = unit % 8 < 4;
     const uint shift = unit / 2 % 2 * 16;
-    uint s = header.y >> shift, m = header.z >> shift;
-    if (unit % 8 < 4) {
-        s &= 0x3f3fu;
-        m &= 0x3f3fu;
-    } else {
-        const uint nibbles = header.w >> shift;
-        s = (nibbles & 0x0f0fu) | (s >> 2 & 0x3030u);
-        m = (nibbles >> 4 & 0x0f0fu) | (m >> 2 & 0x3030u);
-    }
-    const float4 whole = whole4(s | m << 16, 0x00ff00ffu, 0.0h);
-    scale = low_half(header.x) * whole.xy;
-    low = high_half(header.x) * whole.zw;
+    const uint from = first ? shift : shift + 2, mask = first ? 0x3f3fu : 0x3030u, nibbles = first ? 0u : 0x0f0fu;
+    const uint rest = header.w >> shift;
+    const uint s = (header.y >> from & mask) | (rest & nibbles), m = (header.z >> from & mask) | (rest >> 4 & nibbles);
+    scale = low_half(header.x) * float2(float(s & 255u), float(s >> 8));
+    low = high_half(header.x) * float2(float(m & 255u), float(m >> 8));
 }
 
 // header | 128 bytes of 4-bit q
 struct Q4_K {
-    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 144, kScaled = 1, kLow = 1, kManyLoads = 0 };
+    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 144, kScaled = 1, kLow = 1 };
     struct Raw {
         uint4 header, q;
     };
@@ -98,15 +92,16 @@ struct Q4_K {
     }
     static METAL_FUNC void scales(thread const Raw &raw, ushort unit, thread float2 &scale, thread float2 &low) {
         pair_scales(raw.header, unit, scale, low);
+        scale16(scale, low);
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
-        return whole4_at(word_of(raw.q, k), 4 * part, 0x000f000fu, 0.0h);
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
+        return nibbles4(word_of(raw.q, k), part, halves);
     }
 };
 
 // header | 32 bytes of 1-bit h | 128 bytes of 4-bit l
 struct Q5_K {
-    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 176, kScaled = 1, kLow = 1, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 2, kTileBytes = 4 * 176, kScaled = 1, kLow = 1 };
     struct Raw {
         uint4 header, high, low;
     };
@@ -119,15 +114,15 @@ struct Q5_K {
     static METAL_FUNC void scales(thread const Raw &raw, ushort unit, thread float2 &scale, thread float2 &low) {
         pair_scales(raw.header, unit, scale, low);
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k, uint halves) {
         const uint high = moved(word_of(raw.high, k), unit % 8 / 2 * 2 + part, 4) & 0x10101010u;
-        return whole4((word_of(raw.low, k) >> (4 * part) & 0x0f0f0f0fu) | high, 0x001f001fu, 0.0h);
+        return whole4((word_of(raw.low, k) >> (4 * part) & 0x0f0f0f0fu) | high, 0x001f001fu, 0.0h, halves);
     }
 };
 
 // 128 bytes of 4-bit l | 64 bytes of 2-bit h | 16 x int8 scale | half d
 struct Q6_K {
-    enum { kRuns = 2, kSecond = 4, kTileBytes = 4 * 210, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 4, kTileBytes = 4 * 210, kScaled = 1, kLow = 0 };
     struct Raw {
         SplitBytes low, high;
         float d;
@@ -147,15 +142,15 @@ struct Q6_K {
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) {
         scale = raw.d * float2(float(raw.scales[0]), float(raw.scales[1]));
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k, uint halves) {
         const uint high = moved(split_word(raw.high, k), two_bit_shift(run(unit)) + 4 * part, 4) & 0x30303030u;
-        return whole4((split_word(raw.low, k) >> (4 * part) & 0x0f0f0f0fu) | high, 0x003f003fu, 32.0h);
+        return whole4((split_word(raw.low, k) >> (4 * part) & 0x0f0f0f0fu) | high, 0x003f003fu, 32.0h, halves);
     }
 };
 
 // half d | 16 bits of scales | 4 bytes of scales | 128 bytes of nibbles, each the number of a level
 struct IQ4_XS {
-    enum { kRuns = 2, kSecond = 1, kTileBytes = 4 * 136, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 4 * 136, kScaled = 1, kLow = 0 };
     struct Raw {
         uint2 header;
         uint2 nibbles[2];
@@ -171,7 +166,7 @@ struct IQ4_XS {
         const uint bits = (raw.header.y >> (4 * pair) & 15u) | (raw.header.x >> (16 + 2 * pair) & 3u) << 4;
         scale = float2(low_half(raw.header.x) * (float(bits) - 32.0f));
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
         const uint2 two = raw.nibbles[k / 2];
         return levels4(k % 2 == 0 ? two.x : two.y, 4 * part);
     }

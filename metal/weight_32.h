@@ -6,7 +6,7 @@
 
 // half d | 32 x int8. A unit is one run here.
 struct Q8_0 {
-    enum { kRuns = 1, kSecond = 1, kTileBytes = 16 * 34, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 16 * 34, kScaled = 1, kLow = 0 };
     struct Raw {
         SplitBytes bytes;
         float d;
@@ -17,14 +17,14 @@ struct Q8_0 {
         raw.d = half_at(tile + at);
     }
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) {
-        return whole4(split_word(raw.bytes, k) ^ 0x80808080u, 0x00ff00ffu, 128.0h); // signed to unsigned bytes and back
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k, uint halves) {
+        return whole4(split_word(raw.bytes, k), 0x00ff00ffu, 128.0h, halves ^ 0x00800080u); // signed to unsigned bytes and back
     }
 };
 
 // half d | nibbles
 struct Q4_0 {
-    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0 };
     struct Raw {
         SplitBytes nibbles;
         float d;
@@ -34,14 +34,14 @@ struct Q4_0 {
         raw.d = half_at(tile + 18 * unit);
     }
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
-        return whole4_at(split_word(raw.nibbles, k), 4 * part, 0x000f000fu, 8.0h);
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
+        return whole4_at(split_word(raw.nibbles, k), 4 * part, 0x000f000fu, 8.0h, halves);
     }
 };
 
 // half d | half m | nibbles
 struct Q4_1 {
-    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 20, kScaled = 1, kLow = 1, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 20, kScaled = 1, kLow = 1 };
     struct Raw {
         uint header;
         uint4 nibbles;
@@ -53,21 +53,22 @@ struct Q4_1 {
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &low) {
         scale = float2(low_half(raw.header));
         low = float2(-high_half(raw.header));
+        scale16(scale, low);
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
-        return whole4_at(word_of(raw.nibbles, k), 4 * part, 0x000f000fu, 0.0h);
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
+        return nibbles4(word_of(raw.nibbles, k), part, halves);
     }
 };
 
 // Four nibbles with a fifth bit each, of the block's 32: quarter k of run `part`.
-METAL_FUNC float4 five_bits(uint nibbles, uint bits, ushort part, ushort k, half offset) {
+METAL_FUNC float4 five_bits(uint nibbles, uint bits, ushort part, ushort k, half offset, uint halves) {
     const uint high = spread_bits(bits >> (16 * part + 4 * k), 4);
-    return whole4((nibbles >> (4 * part) & 0x0f0f0f0fu) | high, 0x001f001fu, offset);
+    return whole4((nibbles >> (4 * part) & 0x0f0f0f0fu) | high, 0x001f001fu, offset, halves);
 }
 
 // half d | 32 high bits | nibbles
 struct Q5_0 {
-    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 22, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 22, kScaled = 1, kLow = 0 };
     struct Raw {
         SplitBytes nibbles;
         uint bits;
@@ -80,14 +81,14 @@ struct Q5_0 {
         raw.d = half_at(block);
     }
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
-        return five_bits(split_word(raw.nibbles, k), raw.bits, part, k, 16.0h);
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
+        return five_bits(split_word(raw.nibbles, k), raw.bits, part, k, 16.0h, halves);
     }
 };
 
 // half d | half m | 32 high bits | nibbles
 struct Q5_1 {
-    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 24, kScaled = 1, kLow = 1, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 24, kScaled = 1, kLow = 1 };
     struct Raw {
         uint2 header;
         uint2 nibbles[2];
@@ -102,15 +103,15 @@ struct Q5_1 {
         scale = float2(low_half(raw.header.x));
         low = float2(-high_half(raw.header.x));
     }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
         const uint2 two = raw.nibbles[k / 2];
-        return five_bits(k % 2 == 0 ? two.x : two.y, raw.header.y, part, k, 0.0h);
+        return five_bits(k % 2 == 0 ? two.x : two.y, raw.header.y, part, k, 0.0h, halves);
     }
 };
 
 // half d | nibbles, each the number of a level
 struct IQ4_NL {
-    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0 };
     struct Raw {
         SplitBytes nibbles;
         float d;
@@ -120,7 +121,7 @@ struct IQ4_NL {
         raw.d = half_at(tile + 18 * unit);
     }
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
         return levels4(split_word(raw.nibbles, k), 4 * part);
     }
 };

@@ -4,7 +4,7 @@
 #include "weight.h"
 
 struct F32 {
-    enum { kRuns = 1, kSecond = 1, kTileBytes = 2048, kScaled = 0, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 2048, kScaled = 0, kLow = 0 };
     struct Raw {
         float4 values[4];
     };
@@ -13,11 +13,11 @@ struct F32 {
             raw.values[k] = *(device const float4 *)(tile + 64 * unit + 16 * k);
     }
     static METAL_FUNC void scales(thread const Raw &, ushort, thread float2 &, thread float2 &) {}
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) { return raw.values[k]; }
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k, uint halves) { return raw.values[k]; }
 };
 
 struct F16 {
-    enum { kRuns = 1, kSecond = 1, kTileBytes = 1024, kScaled = 0, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 1024, kScaled = 0, kLow = 0 };
     struct Raw {
         uint4 words[2];
     };
@@ -26,7 +26,7 @@ struct F16 {
         raw.words[1] = aligned_bytes16(tile + 32 * unit + 16);
     }
     static METAL_FUNC void scales(thread const Raw &, ushort, thread float2 &, thread float2 &) {}
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k, uint halves) {
         const uint4 w = raw.words[k / 2];
         const uint a = k % 2 == 0 ? w.x : w.z, b = k % 2 == 0 ? w.y : w.w;
         return float4(low_half(a), high_half(a), low_half(b), high_half(b));
@@ -35,7 +35,7 @@ struct F16 {
 
 // The upper half of a float32. Not `bfloat`, which the oldest supported systems do not have.
 struct BF16 {
-    enum { kRuns = 1, kSecond = 1, kTileBytes = 1024, kScaled = 0, kLow = 0, kManyLoads = 1 };
+    enum { kRuns = 1, kSecond = 1, kTileBytes = 1024, kScaled = 0, kLow = 0 };
     struct Raw {
         uint4 words[2];
     };
@@ -44,7 +44,7 @@ struct BF16 {
         raw.words[1] = aligned_bytes16(tile + 32 * unit + 16);
     }
     static METAL_FUNC void scales(thread const Raw &, ushort, thread float2 &, thread float2 &) {}
-    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k) {
+    static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort, ushort k, uint halves) {
         const uint4 w = raw.words[k / 2];
         const uint a = k % 2 == 0 ? w.x : w.z, b = k % 2 == 0 ? w.y : w.w;
         return float4(as_type<float>(a << 16), as_type<float>(a & 0xffff0000u), as_type<float>(b << 16),

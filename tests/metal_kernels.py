@@ -19,6 +19,7 @@ require_clang()
 METAL = Path(__file__).resolve().parent.parent / "metal"
 EXACT_MODES = ("fast", "check")
 MODES = (*EXACT_MODES, "fast-math")  # the device asks for none of it; results must stay within tolerance all the same
+HALVES = 0x64006400  # kHalves of metal/weight.h, an argument of matvec
 _SCALARS = {"int32_t": "<i4", "uint32_t": "<u4", "float": "<f4"}
 
 

@@ -8,17 +8,11 @@ from __future__ import annotations
 import gguf
 import numpy as np
 import pytest
-from metal_kernels import EXACT_MODES, MODES, from_lane_order, in_lane_order, packed, run
+from metal_kernels import EXACT_MODES, HALVES, MODES, from_lane_order, in_lane_order, packed, run
 from quant_blocks import ALL_TYPES, block_size, random_weights
 
 GROUPS = 2  # SIMD-groups a threadgroup
-
-
-def outputs(n_rows: int) -> int:
-    """Of a matvec's SIMD-group; half as many of each matrix of a glu."""
-    return 4 if n_rows == 4 else 2
-
-
+OUTPUTS = 2  # of a matvec's SIMD-group; half as many of each matrix of a glu
 
 def matrix(quant: str, rows: int, cols: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The stored bytes, uint8 [rows, bytes], and their values, float64 [rows, cols]."""
@@ -45,7 +39,7 @@ def four(items: list) -> list:
 
 def matvec(quant: str, mode: str, stored: list[np.ndarray], biases: list[np.ndarray | None], x: np.ndarray, **extra) -> list:
     cols = x.shape[1]
-    tiles = [-(-len(w) // outputs(len(x))) for w in stored]
+    tiles = [-(-len(w) // OUTPUTS) for w in stored]
     lanes = in_lane_order(x)
     outs = [np.full((len(x), len(w) + 3), np.nan, np.float32) for w in stored]
     args = packed(
@@ -61,6 +55,7 @@ def matvec(quant: str, mode: str, stored: list[np.ndarray], biases: list[np.ndar
         biases=sum(1 << i for i, b in enumerate(biases) if b is not None),
         scale=extra.get("scale", 1.0),
         softcap=extra.get("softcap", 0.0),
+        halves=HALVES,
     )
     bound = [b if b is not None else outs[0] for b in biases]
     buffers = [args, lanes, *four(stored), *four(bound), *four(outs)]
@@ -104,8 +99,8 @@ def test_glu_products_equal_their_parts(gelu: int, mode: str) -> None:
     for width in (1, 4):
         lanes, out = in_lane_order(x[:width]), np.full((width, 512), np.nan, np.float32)
         args = packed("ProductArgs", cols=512, row_bytes=gate.shape[1], n_rows=width, x_stride=512, n_matrices=2,
-                      rows=[37, 37], out_stride=[512, 512], scale=1.0, gelu=gelu)  # fmt: skip
-        grid = (-(-37 // (outputs(width) // 2 * GROUPS)),)
+                      rows=[37, 37], out_stride=[512, 512], scale=1.0, gelu=gelu, halves=HALVES)  # fmt: skip
+        grid = (-(-37 // (OUTPUTS // 2 * GROUPS)),)
         run("q4_k", f"matvec_glu_q4_k_{width}", mode, [args, lanes, gate, up, out, out, out], grid, 32 * GROUPS)
         got = from_lane_order(out, 37)
         a, b = x[:width] @ gate_values.T, x[:width] @ up_values.T

@@ -16,7 +16,7 @@ from metal_sim.cuda import Launch, Library, Memory
 from quant_blocks import ALL_TYPES, random_weights
 
 from . import rows
-from .shapes import Product
+from .shapes import OUTPUTS, Product
 
 PTX = Path(__file__).resolve().parent.parent.parent / "build" / "gpu"
 FULL, DOWN, SMALL = (19968, 6656), (6656, 19968), (75, 768)  # Muse Glimmer FFN matrices; a shape with tails
@@ -122,7 +122,7 @@ def all_of(launches: Sequence[Launch], rounds: int) -> Callable[[], None]:
     return run
 
 
-def bandwidth(quant: str, peak: float, file: str, outputs: int | None = None, shape: tuple[int, int] = FULL) -> None:
+def bandwidth(quant: str, peak: float, file: str, outputs: int = OUTPUTS, shape: tuple[int, int] = FULL) -> None:
     """GB/s of weights at widths 1-4, its share of the copy bandwidth, and the gain in rows a second over width 1."""
     library, blocks = Library(PTX / f"{file}.ptx"), stored(quant, shape)
     product = Product(blocks, shape[1], copies=max(2, int(6e8 / blocks.nbytes)))

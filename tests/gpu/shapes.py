@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from metal_kernels import in_lane_order, packed
+from metal_kernels import HALVES, in_lane_order, packed
 from metal_sim.cuda import Launch, Library, Memory
 
 GROUPS = 4  # SIMD-groups of a threadgroup
+OUTPUTS = 2  # of a SIMD-group of a matvec
 
 
 class Product:
@@ -19,19 +20,19 @@ class Product:
 
     def _args(self, n: int, stride: int) -> Memory:
         args = packed("ProductArgs", cols=self.cols, row_bytes=self.row_bytes, n_rows=n, x_stride=stride, n_matrices=1,
-                      rows=[self.rows], out_stride=[self.rows], scale=1.0)  # fmt: skip
+                      rows=[self.rows], out_stride=[self.rows], scale=1.0, halves=HALVES)  # fmt: skip
         return Memory(np.frombuffer(args, np.uint8))
 
     def _buffers(self, args: Memory, x: Memory, weight: Memory, out: Memory) -> dict[int, Memory]:
         four = {i: weight for i in range(2, 6)} | {i: out for i in range(6, 14)}
         return {0: args, 1: x, **four}
 
-    def matvecs(self, library: Library, name: str, x: np.ndarray, outputs: int | None = None) -> tuple[list[Launch], Memory]:
+    def matvecs(self, library: Library, name: str, x: np.ndarray, outputs: int = OUTPUTS) -> tuple[list[Launch], Memory]:
         """A launch for each copy, all into one output [rows of x, rows]."""
         lanes = in_lane_order(x)
         args, given = self._args(len(x), lanes.shape[1]), Memory(lanes)
         out = Memory(np.full((len(x), self.rows), np.nan, np.float32))
-        grid = (-(-self.rows // ((outputs or (4 if len(x) == 4 else 2)) * GROUPS)),)
+        grid = (-(-self.rows // (outputs * GROUPS)),)
         return [
             library.prepare(f"{name}_{len(x)}", self._buffers(args, given, w, out), grid, (32 * GROUPS,))
             for w in self.weights

@@ -18,6 +18,9 @@ class CudaError(Exception):
     pass
 
 
+_JIT_MAX_REGISTERS = 0  # CU_JIT_MAX_REGISTERS
+
+
 class _Arguments(c.Structure):  # msl::Arguments of msl/launch_ptx.h
     _fields_ = [("buffers", c.c_void_p * 31), ("threadgroup", c.c_uint32 * 31)]
 
@@ -63,11 +66,17 @@ class Memory:
 
 
 class Library:
-    """The kernels of a PTX file that build.ptx made."""
+    """The kernels of a PTX file that build.ptx made, assembled by the driver.
 
-    def __init__(self, ptx: Path) -> None:
+    With ``registers`` at most for a thread (0: the assembler's own choice, which leaves a matvec too few warps to hide the
+    latency of memory).
+    """
+
+    def __init__(self, ptx: Path, registers: int = 128) -> None:
         self._module = c.c_void_p()
-        _check(_driver().cuModuleLoadData(c.byref(self._module), ptx.read_bytes() + b"\0"))
+        option, value = (c.c_int * 1)(_JIT_MAX_REGISTERS), (c.c_void_p * 1)(registers)
+        options = (c.c_uint(1 if registers else 0), option, value)
+        _check(_driver().cuModuleLoadDataEx(c.byref(self._module), ptx.read_bytes() + b"\0", *options))
 
     def set_constant(self, name: str, value: np.generic) -> None:
         """A function constant by its name in the source; it stays set."""

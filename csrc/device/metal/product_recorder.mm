@@ -8,13 +8,12 @@ namespace muser::metal {
 namespace {
 
 constexpr uint32_t kGroups = 4;        // SIMD-groups of a threadgroup
+constexpr uint32_t kOutputs = 2;       // of a matvec's SIMD-group: NR of metal/<type>.metal; for a glu, one of each matrix
 constexpr uint32_t kTileOutputs = 16;  // of a matmul's SIMD-group
 constexpr uint32_t kGluThreads = 256;
+constexpr uint32_t kHalves = 0x64006400; // of metal/weight.h
 
 uint32_t parts(uint32_t n, uint32_t of) { return (n + of - 1) / of; }
-
-// Of a matvec's SIMD-group: NR of metal/<type>.metal. Half as many of each of the two matrices of a glu.
-uint32_t matvec_outputs(uint32_t n_rows) { return n_rows == 4 ? 4 : 2; }
 
 uint32_t tile_rows(uint32_t n_rows) { return n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 32; }
 
@@ -38,13 +37,14 @@ void ProductRecorder::encode(const Source &source, std::span<const Product> prod
     const Kernel &kernel = state_.few ? state_.kernels.matvec(type, source.n_rows)
                                       : state_.kernels.matmul(type, tile_rows(source.n_rows));
     const uint32_t threads = kernel.threads(kGroups * 32);
-    const uint32_t outputs = state_.few ? matvec_outputs(source.n_rows) : threads / 32 * kTileOutputs; // of a tile
+    const uint32_t outputs = state_.few ? kOutputs : threads / 32 * kTileOutputs; // of a tile
     ProductArgs args{};
     args.cols = source.cols;
     args.row_bytes = products[0].weight->row_bytes;
     args.n_rows = source.n_rows;
     args.x_stride = source.stride;
     args.n_matrices = static_cast<uint32_t>(products.size());
+    args.halves = kHalves;
     args.scale = scale;
     args.softcap = softcap;
     uint32_t tiles = 0;
@@ -120,6 +120,7 @@ bool ProductRecorder::glu_in_product(Activation activation) {
     args.n_rows = in.n_rows;
     args.x_stride = in.stride;
     args.n_matrices = 2;
+    args.halves = kHalves;
     args.rows[0] = args.rows[1] = static_cast<uint32_t>(gate.weight->rows);
     args.out_stride[0] = gate.out_stride;
     args.biases = (gate.bias ? 1u : 0u) | (up.bias ? 2u : 0u);
@@ -134,7 +135,7 @@ bool ProductRecorder::glu_in_product(Activation activation) {
     e.bind(4, gate.bias ? vector_of(*gate.bias) : gate.out);
     e.bind(5, up.bias ? vector_of(*up.bias) : up.out);
     e.bind(6, state_.workspace.glu_out());
-    e.dispatch(MTLSizeMake(parts(args.rows[0], threads / 32 * matvec_outputs(in.n_rows) / 2), 1, 1), threads, in.bit, bit(kGluOut));
+    e.dispatch(MTLSizeMake(parts(args.rows[0], threads / 32 * kOutputs / 2), 1, 1), threads, in.bit, bit(kGluOut));
     waiting_.clear();
     return true;
 }
