@@ -11,7 +11,7 @@ METAL_FUNC uint matrix_of_tile(constant ProductArgs &args, uint tile) {
         m = s < args.n_matrices && tile >= args.first_tile[s] ? s : m;
     return m;
 }
-METAL_FUNC uint of_matrix(uint m, constant const uint (&of)[4]) { return m == 0 ? of[0] : m == 1 ? of[1] : m == 2 ? of[2] : of[3]; }
+METAL_FUNC uint of_matrix(uint m, constant uint (&of)[4]) { return m == 0 ? of[0] : m == 1 ? of[1] : m == 2 ? of[2] : of[3]; }
 
 METAL_FUNC float finish(constant ProductArgs &args, uint matrix, device const float *bias, uint output, float sum) {
     if (args.biases >> matrix & 1u)

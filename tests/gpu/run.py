@@ -21,6 +21,7 @@ from .shapes import OUTPUTS, Product
 PTX = Path(__file__).resolve().parent.parent.parent / "build" / "gpu"
 FULL, DOWN, SMALL = (19968, 6656), (6656, 19968), (75, 768)  # Muse Glimmer FFN matrices; a shape with tails
 REPEATS = 20
+REGISTERS = {1: 72}  # at most of a thread, by width; else Library's. Measured.
 failures: list[str] = []
 
 
@@ -57,14 +58,15 @@ def fetched(out: Memory, shape: tuple[int, int]) -> np.ndarray:
 
 
 def products(quant: str, shape: tuple[int, int]) -> None:
-    name, library = quant.lower(), Library(PTX / f"{quant.lower()}.ptx")
+    name, ptx = quant.lower(), PTX / f"{quant.lower()}.ptx"
+    library, one = Library(ptx), Library(ptx, REGISTERS[1])
     blocks = stored(quant, shape)
     w = values(blocks[:64], quant, shape[1])
     product = Product(blocks, shape[1])
     x = np.random.default_rng(2).standard_normal((4, shape[1])).astype(np.float32)
     alone = []
     for i in range(4):
-        (launch,), out = product.matvecs(library, f"matvec_{name}", x[i : i + 1])
+        (launch,), out = product.matvecs(one, f"matvec_{name}", x[i : i + 1])
         launch()
         alone.append(fetched(out, (1, shape[0]))[0])
     same = True
@@ -124,12 +126,12 @@ def all_of(launches: Sequence[Launch], rounds: int) -> Callable[[], None]:
 
 def bandwidth(quant: str, peak: float, file: str, outputs: int = OUTPUTS, shape: tuple[int, int] = FULL) -> None:
     """GB/s of weights at widths 1-4, its share of the copy bandwidth, and the gain in rows a second over width 1."""
-    library, blocks = Library(PTX / f"{file}.ptx"), stored(quant, shape)
+    libraries, blocks = {n: Library(PTX / f"{file}.ptx", n) for n in (128, *REGISTERS.values())}, stored(quant, shape)
     product = Product(blocks, shape[1], copies=max(2, int(6e8 / blocks.nbytes)))
     line, first = f"| {file}{'' if shape == FULL else ' ' + str(shape)} |", 0.0
     for width in (1, 2, 3, 4):
         x = np.random.default_rng(2).standard_normal((width, shape[1])).astype(np.float32)
-        launches, _ = product.matvecs(library, f"matvec_{quant.lower()}", x, outputs)
+        launches, _ = product.matvecs(libraries[REGISTERS.get(width, 128)], f"matvec_{quant.lower()}", x, outputs)
         taken = seconds(all_of(launches, 4)) / (4 * len(launches))
         first = first or taken
         line += f" {blocks.nbytes / taken / 1e9:.0f} ({blocks.nbytes / taken / peak:.0%}, {width * first / taken:.2f}x) |"

@@ -68,15 +68,14 @@ class Memory:
 class Library:
     """The kernels of a PTX file that build.ptx made, assembled by the driver.
 
-    With ``registers`` at most for a thread (0: the assembler's own choice, which leaves a matvec too few warps to hide the
-    latency of memory).
+    ``registers`` is the most that a thread may have. Left to itself the assembler takes more for a matvec, and too few
+    threads are there to hide the latency of memory.
     """
 
     def __init__(self, ptx: Path, registers: int = 128) -> None:
         self._module = c.c_void_p()
         option, value = (c.c_int * 1)(_JIT_MAX_REGISTERS), (c.c_void_p * 1)(registers)
-        options = (c.c_uint(1 if registers else 0), option, value)
-        _check(_driver().cuModuleLoadDataEx(c.byref(self._module), ptx.read_bytes() + b"\0", *options))
+        _check(_driver().cuModuleLoadDataEx(c.byref(self._module), ptx.read_bytes() + b"\0", c.c_uint(1), option, value))
 
     def set_constant(self, name: str, value: np.generic) -> None:
         """A function constant by its name in the source; it stays set."""
