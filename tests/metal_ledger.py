@@ -24,8 +24,9 @@ Counts = dict[str, dict[str, int]]
 
 
 def counted(path: Path) -> tuple[Counts, int, int]:
-    """Counts by pass (``bytes``: of all buffers that its dispatches bind, each once, from its lowest offset); bytes of weights that a decode group reads; bytes of keys and values that one row reads at
-    CONTEXT. In a process whose muser has the simulated Metal device; nothing is computed."""
+    """Counts by pass (``bytes``: of all buffers that its dispatches bind, each once, from its lowest offset); bytes of
+    weights that a decode group reads; bytes of keys and values that one row reads at CONTEXT. In a process whose muser
+    has the simulated Metal device; nothing is computed."""
     import numpy as np
     from engines import open_engine, prefill
     from metal_shape import MUSE_30B, write_hole
