@@ -168,6 +168,7 @@ ATTENTION = (
     Attention(4, 2, 32, "f32", rope="halves", qk_norm=False, gated=False, width=4),
     Attention(3, 3, 64, window=20, rope="none"),
     Attention(4, 1, 256, "f32", window=33, keys=70, rope="halves", gated=False, width=1),
+    Attention(4, 2, 64, "q8_0", rope="halves"),
 )
 
 
