@@ -21,8 +21,10 @@ def test_the_cpu_device_passes(capsys) -> None:
 
 
 def test_what_fails_is_named_and_the_exit_code_is_1(capsys, monkeypatch) -> None:
+    run = machine.Portable.run
+
     def wrong(self, program):
-        return program(self) + np.float32(1e-3)
+        return run(self, program) + np.float32(1e-3)
 
     monkeypatch.setattr(machine.Portable, "run", wrong)
     monkeypatch.setattr(ops, "TYPES", {name: ops.TYPES[name] for name in ("F32", "Q4_K")})

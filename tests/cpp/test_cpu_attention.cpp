@@ -220,8 +220,8 @@ TEST_CASE("attention equals its definition: head counts, head sizes, windows aro
             for (KvType type : {KvType::f16, KvType::f32, KvType::q8_0}) {
                 if (shape.head_dim > 64 && window % 256 != 0)
                     continue; // large, and the window is not their point
-                if (type == KvType::q8_0 && shape.head_dim % 32 != 0)
-                    continue;
+                if (type == KvType::q8_0 && (shape.head_dim % 32 != 0 || (window != 0 && window != 255)))
+                    continue; // behind its conversion the kernels are those of float planes
                 const Script script(shape, 290, 7);
                 Bench bench(script, 2, 512);
                 CAPTURE(shape.n_heads);
@@ -238,6 +238,8 @@ TEST_CASE("a row's bits do not depend on chunking, threads or level") {
         const Script script(shape, 300, 8, 2.0f);
         const bool every_combination = shape.head_dim == 16;
         for (uint32_t window : {0u, 40u}) {
+            if (type == KvType::q8_0 && (shape.head_dim == 96) != (window == 0))
+                continue;
             const Floats expected = Bench(script, 1, 1, cpu::Level::portable).prefill(1, window, type);
             for (cpu::Level level : cpu::available_levels())
                 for (int threads : {1, 2, 3, 5})
@@ -262,6 +264,8 @@ TEST_CASE("a ring gives the bits of a growing plane, before and after it wraps")
         const Script script({4, 2, type == KvType::q8_0 ? 32u : 16u}, 500, 9);
         for (uint32_t window : {1u, 15u, 16u, 17u, 64u, 130u})
             for (int chunk : {1, 7, 60}) {
+                if (type == KvType::q8_0 && window < 17)
+                    continue;
                 CAPTURE(window);
                 CAPTURE(chunk);
                 const uint32_t ring_rows = (window + static_cast<uint32_t>(chunk) + 63) / 64 * 64;
@@ -273,11 +277,11 @@ TEST_CASE("a ring gives the bits of a growing plane, before and after it wraps")
 }
 
 TEST_CASE("rows of several sessions in one pass give the bits they give alone") {
-    const Script script({6, 2, 32}, 600, 10);
-    const size_t width = script.shape.queries();
-    for (uint32_t window : {0u, 33u})
+    for (uint32_t window : {0u, 33u}) {
+        const KvType type = window ? KvType::f16 : KvType::q8_0;
+        const Script script({6, 2, window ? 16u : 32u}, 600, 10);
+        const size_t width = script.shape.queries();
         for (int threads : {1, 2, 5}) {
-            const KvType type = window ? KvType::f16 : KvType::q8_0;
             Bench bench(script, threads, 600);
             const Floats alone = bench.prefill(600, window, type);
             std::vector<std::unique_ptr<KvStore>> sessions;
@@ -300,10 +304,11 @@ TEST_CASE("rows of several sessions in one pass give the bits they give alone") 
                                     std::span(alone).subspan(rows[r].position * width, width)));
             }
         }
+    }
 }
 
 TEST_CASE("a deep context shared among threads gives the bits of one thread") {
-    for (auto [shape, type] : {std::pair{Shape{16, 1, 8}, KvType::f16}, {Shape{4, 1, 32}, KvType::q8_0}}) {
+    for (auto [shape, type] : {std::pair{Shape{16, 1, 8}, KvType::f16}, {Shape{2, 1, 32}, KvType::q8_0}}) {
         const Script script(shape, 5200, 11);
         const Floats expected = Bench(script, 1, 512).prefill(512, 0, type);
         const size_t width = script.shape.queries();
