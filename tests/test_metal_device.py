@@ -41,7 +41,7 @@ SUITES = {
     "latch": Suite("test_latch.py"),
     # Sessions saved, reused and restored.
     "session state": Suite("test_session_state.py", "(snapshot_at or two_conv) and llama or reuse_leaves or damaged or an_empty"),
-    "session walk": Suite("test_session_state.py", "random_walk and muse"),
+    "session walk": Suite("test_session_state.py", "random_walk and muse and f16"),
     "embeddings": Suite("test_embed.py", "transformers or every_family"),
     # That prefill and decode agree in every bit is the CPU's promise.
     "engine": Suite("test_engine.py", "not prefill_then_decode_equals_one_prefill"),
