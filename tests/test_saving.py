@@ -189,6 +189,70 @@ def test_another_model_is_named(model, tmp_path):
         assert session.tokens == [1, 2, 3]
 
 
+@pytest.mark.parametrize("ask", ["stream", "chat_stream"])
+def test_a_generation_of_another_context_policy_is_refused_and_a_session_is_not(tmp_path, ask):
+    """A full context ends the one and shifts the other."""
+    models = {policy: muser.Model.tiny(context=64, context_policy=policy, slots=1, threads=1) for policy in ("error", "shift")}
+    prompt = "Once" if ask == "stream" else [{"role": "user", "content": "Hi"}]
+    for policy, other in (("error", "shift"), ("shift", "error")):
+        with getattr(models[policy], ask)(prompt, max_tokens=20, seed=3, ignore_eos=True) as stream:
+            next(stream)
+            stream.save(tmp_path / "file")
+            rest = list(stream)
+        with pytest.raises(SessionFileError, match=f"context_policy is '{policy}', and this model has '{other}'") as caught:
+            models[other].resume(tmp_path / "file")
+        assert caught.value.path == str(tmp_path / "file") and models[other].slots.stats().free == 1
+        assert list(models[policy].resume(tmp_path / "file")) == rest
+        with models[policy].session() as session:
+            session.prefill("Once")
+            session.save(tmp_path / "session")
+        with models[other].restore(tmp_path / "session") as session:
+            assert session.position > 0
+    for model in models.values():
+        model.close()
+
+
+def test_what_is_not_the_fault_of_the_file_keeps_its_type(model, tmp_path, monkeypatch):
+    from muser.generation import Generation
+
+    path = tmp_path / "file"
+    with model.stream("Once", max_tokens=9, ignore_eos=True) as stream:
+        next(stream)
+        stream.save(path)
+    for error in (muser.ClosedError, muser.ForkedError, muser.DeviceError, muser.UnhealthyError, muser.CancelledError,
+                  muser.OutOfMemoryError, muser.OverloadedError, muser.InternalError, FileAccessError, KeyboardInterrupt):  # fmt: skip
+
+        def fail(*_: object, error: type[BaseException] = error) -> None:
+            raise error("not of the file")
+
+        monkeypatch.setattr(Generation, "resume", fail)
+        with pytest.raises(error) as caught:
+            model.resume(path)
+        assert type(caught.value) is error and str(caught.value) == "not of the file"
+    monkeypatch.undo()
+    assert model.slots.stats().free == 2 and len(list(model.resume(path))) > 1
+    sampler = muser.Sampler(seed=3)
+    with model.session() as session:
+        session.save(tmp_path / "session", sampler=sampler)
+        sampler.sample(np.ones(9, np.float32))
+        before = sampler.state()
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(np, "frombuffer", interrupt)  # between the sampler and the rows
+        with pytest.raises(KeyboardInterrupt):
+            session.restore(tmp_path / "session", sampler=sampler)
+        monkeypatch.undo()
+    assert sampler.state() == before
+    closed = muser.Model.tiny(slots=1, context=512, threads=1)
+    closed.close()
+    for call in (closed.resume, closed.restore):
+        for name in (path, tmp_path / "missing"):
+            with pytest.raises(muser.ClosedError):
+                call(name)
+
+
 def test_saving_is_all_or_nothing(model, tmp_path, monkeypatch):
     path = tmp_path / "file"
     with model.session() as session:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from muser import _checks as checks
@@ -40,17 +39,20 @@ class SavingFront:
         """A generation from a file that ``Stream.save`` wrote; that of a chat is a :class:`ChatStream`. It goes on with the
         next chunk, as if it had never been interrupted; its ``completion`` has the tokens of before as well. Waits for a slot.
 
-        Raises SessionFileError, FileAccessError, ParameterError; OverloadedError, WaitTimeoutError as :meth:`session`.
+        Raises SessionFileError (another ``context_policy`` included, which a session may have), FileAccessError,
+        ParameterError; OverloadedError, WaitTimeoutError, ClosedError as :meth:`session`.
         """
         from muser.chat.generation import ChatGeneration
         from muser.chat.stream import ChatStream
         from muser.saving import encryption, generations
 
-        generation, snapshot = generations.load(self._core, checks.path(path), encryption.checked_key(key))
+        name, secret = checks.path(path), encryption.checked_key(key)
+        self._core.engine()  # a closed model says so before it looks at any file
+        generation, snapshot = generations.load(self._core, name, secret)
         session = self.slots.acquire(timeout=timeout).session
         try:
             with session._drive as engine:
-                generations.install(engine, session.slot, snapshot, os.fsdecode(path))
+                generations.install(engine, session.slot, snapshot, name)
             kind = ChatStream if isinstance(generation, ChatGeneration) else Stream
             return kind(generation, session, watch=self._watch, grace=READER_GRACE_SECONDS)
         except BaseException:

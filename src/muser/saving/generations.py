@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from muser.errors import MuserError, ParameterError, SessionFileError
+from muser.errors import ContextFullError, GrammarDeadEndError, ParameterError, SessionFileError
 from muser.grammar import Grammar
 from muser.params import SamplingParams
 from muser.results import TokenLogprob
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from muser._core import Core
     from muser._native import NativeEngine
     from muser.generation import Generation
+
+# What wrong contents lead to. All else, such as a closed model, is not the file's fault and keeps its own type.
+_OF_CONTENTS = (
+    ContextFullError, GrammarDeadEndError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError,
+)  # fmt: skip
 
 
 def save(generation: Generation, path: str, key: bytes | None) -> None:
@@ -36,7 +41,7 @@ def save(generation: Generation, path: str, key: bytes | None) -> None:
         raise ParameterError("the stream has no session: it has not begun, or has ended", parameter="stream")
     chat = generation.state()
     record: dict[str, Any] = {
-        "model": identity.of_model(generation.core),
+        "model": identity.of_generations(generation.core),
         "kind": "generation" if chat is None else "chat",
         "chat": chat,
         "params": {
@@ -83,9 +88,7 @@ def load(core: Core, path: str, key: bytes | None) -> tuple[Generation, memoryvi
             for t, own, top in record["logprobs"]
         ]
         generation.resume(tokens, blobs["sampler"].tobytes(), logprobs)
-    except SessionFileError:
-        raise
-    except (MuserError, KeyError, TypeError, ValueError, IndexError) as error:
+    except _OF_CONTENTS as error:
         raise SessionFileError(f"{path}: is inconsistent: {error}", path=path) from None
     return generation, session
 

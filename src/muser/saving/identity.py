@@ -46,9 +46,13 @@ def of_model(core: Core) -> dict[str, Any]:
     return core.identity
 
 
-def check(core: Core, found: object, path: str) -> None:
+def of_generations(core: Core) -> dict[str, Any]:
+    """A generation depends on what a full context does, too; a session does not."""
+    return {**of_model(core), "context_policy": "shift" if core.shifts else "error"}
+
+
+def check(expected: Mapping[str, Any], found: object, path: str) -> None:
     """Raises SessionFileError that names the first thing that is another one."""
-    expected = of_model(core)
     if not isinstance(found, Mapping):
         raise SessionFileError(f"{path}: does not say which model it is of", path=path)
     for name, value in expected.items():

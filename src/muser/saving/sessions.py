@@ -38,17 +38,21 @@ def restore(
         if sampler is not None:
             sampler.restore(blobs["sampler"].tobytes())
         engine.restore(slot, np.frombuffer(blobs["session"], np.uint8))
-    except ParameterError as error:
+    except BaseException as error:
         if sampler is not None:
             sampler.restore(before)
-        raise SessionFileError(f"{path}: {error}", path=path) from None
+        if isinstance(error, ParameterError):
+            raise SessionFileError(f"{path}: {error}", path=path) from None
+        raise
 
 
 def read(core: Core, path: str, key: bytes | None, *kinds: str) -> tuple[dict[str, Any], dict[str, memoryview]]:
     record, blobs = container.read(path, key)
-    identity.check(core, record.get("model"), path)
-    if record.get("kind") not in kinds:
-        raise SessionFileError(f"{path}: holds a {record.get('kind')!r}, not a {' or '.join(map(repr, kinds))}", path=path)
+    kind = record.get("kind")
+    if kind not in kinds:
+        raise SessionFileError(f"{path}: holds a {kind!r}, not a {' or '.join(map(repr, kinds))}", path=path)
+    expected = identity.of_model(core) if kind == "session" else identity.of_generations(core)
+    identity.check(expected, record.get("model"), path)
     if "session" not in blobs:
         raise SessionFileError(f"{path}: holds no session", path=path)
     return record, blobs
