@@ -60,6 +60,27 @@ def test_a_fork_continues_on_its_own(model):
         one.fork(into=other)
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="thousands of rows, and nothing of the device in it")
+def test_how_far_back_a_session_on_reused_rows_can_go(model, cold):
+    """docs/sessions.md, Rewind: 512 rows (and one) before the highest position that its rows reached."""
+    ids = [5, 6, 7, 8, 9] * 300
+    for warm, longer, reused in ((model, 400, True), (model, 512, True), (cold, 400, False)):
+        with warm.session() as one, warm.session() as other:  # both slots, so that the next session gets these rows
+            one.prefill(ids[: 900 + longer])
+            other.prefill([1])
+        lowest = 900 + (longer if reused else 0) - 513
+        with warm.session(prompt=ids[:900]) as session:
+            session.prefill(ids[:900])
+            assert session.cached_tokens == (899 if reused else 0)
+            for to in (1, lowest - 1):
+                with pytest.raises(ParameterError, match=f"to must be at least {lowest},"):
+                    session.rewind(to)
+            session.rewind(lowest)
+            session.rewind(0)
+            session.prefill(ids[:3])
+            assert session.position == 3
+
+
 def test_sessions_of_two_models_do_not_fork_into_each_other(model, cold):
     with model.session() as one, cold.session() as other:
         one.prefill("Once")
