@@ -57,6 +57,23 @@ async def test_a_stream_joins_to_its_completion():
     assert await collect(stream) == []
 
 
+def test_a_stream_belongs_to_the_loop_that_began_it():
+    """Whether or not there are chunks for the other one."""
+    for delay in (0.0, 0.001):
+        model = fake_model(delay=delay, slots=1)
+        stream = model.astream("x", max_tokens=500, ignore_eos=True)
+        asyncio.run(stream.__anext__())
+
+        async def read_on(model=model, stream=stream):
+            with pytest.raises(BusyError, match="another one cannot read it on"):
+                await stream.__anext__()
+            await settled(lambda: free_slots(model) == 1)
+            assert await collect(stream) == []
+            return (await model.agenerate("x", max_tokens=3)).finish_reason
+
+        assert asyncio.run(read_on()) == "length"
+
+
 async def test_200_waiting_coroutines_hold_no_threads():
     model = fake_model(slots=1)
     permit = model.session()

@@ -126,6 +126,35 @@ def bad_calls(model, session):
     for value in UNPRINTABLE[:2]:
         yield "messages", lambda value=value: model.chat([{"role": "user", "content": "a", "x": value}])
     yield "messages", lambda: model.chat([{"role": "user", "content": "a", "x" * 10_000: {1: 2}}])
+    for call in (muser.Model.load, muser.memory_plan, session.save, session.restore, model.restore, model.resume):
+        for empty in ("", b""):
+            yield "path", lambda call=call, empty=empty: call(empty)
+    for breakers in (["\ud800"], ["x", "a\ud800"]):
+        yield "dry_sequence_breakers", lambda breakers=breakers: muser.SamplingParams(dry_sequence_breakers=breakers)
+    yield from bad_calls_of_parts(model)
+
+
+def bad_calls_of_parts(model):
+    """Of the objects that a model hands out."""
+    tokenizer, constraint = model.tokenizer, model.constraint(muser.Grammar.regex("[ab]+c"))
+    for value in (None, 5, 1.5, [], {}, b"x", np.zeros(3)):
+        yield "text", lambda value=value: tokenizer.token_id(value)
+        yield "text", lambda value=value: tokenizer.control_parts(value)
+    for value in (None, 1.5, "x", [], {}, True, [1], np.zeros(3), *UNPRINTABLE[:2]):
+        yield "token", lambda value=value: tokenizer.is_control(value)
+        yield "token", lambda value=value: tokenizer.token_bytes(value)
+        yield "token", lambda value=value: tokenizer.token_text(value)
+        yield "token", lambda value=value: constraint.consume(value)
+        yield "count", lambda value=value: constraint.rollback(value)
+    for value in (None, 5, 1.5, "x", b"x", object(), [None], ["a"], [[1]], [-1], [10**30], np.zeros(3), *UNPRINTABLE):
+        yield "tokens", lambda value=value: constraint.accepts(value)
+        yield "tokens", lambda value=value: constraint.replay(value)
+        yield "ends", lambda value=value: model.constraint(muser.Grammar.regex("a"), ends=5 if value is None else value)
+        yield "ids", lambda value=value: tokenizer.decode(value)
+    for value in (None, 5, 1.5, "x", b"x", object(), [None], ["a", 1.5], [[1]]):
+        yield "parts", lambda value=value: tokenizer.encode_parts(value)
+    yield "add_bos", lambda: tokenizer.encode_parts(["a"], add_bos="x")
+    yield "grammar", lambda: model.constraint("a")
 
 
 def test_wrong_arguments_are_parameter_errors_of_a_line(model):

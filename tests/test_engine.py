@@ -193,6 +193,7 @@ def test_memory_limit_is_honoured(toy):
     with pytest.raises(OutOfMemoryError) as error:
         load(toy, memory_limit=plan["total"] - 1)
     assert (error.value.needed, error.value.available) == (plan["total"], plan["total"] - 1)
+    assert str(error.value).endswith(f"available: {plan['total'] - 1} (memory_limit)")
     shorter = load(toy, context=None, memory_limit=plan["total"])
     assert 0 < shorter.context
     assert shorter.memory_plan()["total"] <= plan["total"]

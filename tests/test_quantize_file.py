@@ -172,6 +172,17 @@ def test_wrong_arguments_are_refused_before_anything_is_written(toy: Path, tmp_p
         with pytest.raises(ParameterError) as caught:
             muser.quantize(toy, target, **given)  # type: ignore[arg-type]
         assert caught.value.parameter == parameter
+    for parameter, values in {
+        "tensor_types": (1, "x", b"x", [], [("*", "Q8_0")], {1: "Q8_0"}, {b"*": "Q8_0"}, {"*": 5}, {"*": None}, {"*": b"Q8_0"}, {"*": ""}),
+        "progress": (1, "x", []), "source": (None, 1, "", b"", "a\0b", []), "target": (None, 1, "", b"", "a\0b", []),
+    }.items():  # fmt: skip
+        for value in values:
+            given = {"source": toy, "target": target, parameter: value}
+            with pytest.raises(ParameterError, match=parameter) as caught:
+                muser.quantize(**given)  # type: ignore[arg-type]
+            assert caught.value.parameter == parameter, value
+            if parameter != "tensor_types":  # of which it is the wrong part
+                assert caught.value.value == value
     for wrong in ({"no.such": "Q8_0"}, {"output.weight": "Q9"}, {"output_norm.weight": "Q8_0"}):
         with pytest.raises(ParameterError, match="tensor_types"):
             muser.quantize(toy, target, tensor_types=wrong)
@@ -194,6 +205,9 @@ def test_the_command(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "target must not be" in capsys.readouterr().err
     assert main(["quantize", str(toy), str(target), "--tensor-type", "Q8_0"]) == 1
     assert "PATTERN=TYPE" in capsys.readouterr().err
+    for given, said in (("a=", "its type is empty"), ("=Q8_0", "its pattern is empty")):
+        assert main(["quantize", str(toy), str(target), "--tensor-type", given]) == 1
+        assert said in capsys.readouterr().err
     assert set(quantizing.TYPES) >= {"Q4_K_M", "Q4_K_S", "Q5_K_M", "Q5_K_S", "Q6_K", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
                                      "Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L", "F16", "BF16", "F32"}  # fmt: skip
 

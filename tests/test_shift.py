@@ -154,6 +154,13 @@ def test_what_it_costs_and_what_it_needs(model, plain):
         session.prefill([1, 2, 3])
         with pytest.raises(ParameterError, match="keep"):
             session.shift(3)
+    for position in (0, 1):
+        with model.session() as session:
+            if position:
+                session.prefill([1])
+            with pytest.raises(ParameterError, match=f"keep=0 leaves no token of a session of {position}:") as caught:
+                session.shift(0)
+            assert (caught.value.parameter, session.position) == ("keep", position)
     for keep in (-1, CONTEXT, 1.5, "x"):
         with pytest.raises(ParameterError, match="keep"):
             model.generate("Once", keep=keep)

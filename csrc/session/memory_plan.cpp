@@ -42,6 +42,7 @@ MemoryPlan plan_memory(const HParams &h, const WeightTable &table, const Device 
                        std::optional<uint32_t> context, KvType type, uint64_t memory_limit,
                        std::optional<uint64_t> prefix_cache, bool staging) {
     const uint64_t available = memory_limit ? memory_limit : available_memory();
+    const std::string limit = "; available: " + std::to_string(available) + (memory_limit ? " (memory_limit)" : "");
     const auto plan_at = [&](uint32_t rows) { return plan_for(h, table, device, slots, rows, type, staging); };
 
     if (context && (*context < 2 || *context > h.context)) // a prompt and a token after it
@@ -65,14 +66,14 @@ MemoryPlan plan_memory(const HParams &h, const WeightTable &table, const Device 
     if (plan.total <= available && plan.prefix_cache > available - plan.total)
         throw Error(ErrorCode::out_of_memory,
                     "prefix_cache_bytes of " + std::to_string(plan.prefix_cache) + " do not fit beside the model's " +
-                        std::to_string(plan.total) + " bytes; available: " + std::to_string(available),
+                        std::to_string(plan.total) + " bytes" + limit,
                     {{"needed", static_cast<int64_t>(plan.total + std::min(plan.prefix_cache, UINT64_MAX / 2 - plan.total))},
                      {"available", static_cast<int64_t>(available)}});
     if (plan.total > available)
         throw Error(ErrorCode::out_of_memory,
                     "the model needs " + std::to_string(plan.total) + " bytes for " + std::to_string(slots) + " slots of " +
                         std::to_string(plan.context) + " rows (weights " + std::to_string(plan.weights) + ", KV " +
-                        std::to_string(plan.kv_per_slot) + " a slot); available: " + std::to_string(available),
+                        std::to_string(plan.kv_per_slot) + " a slot)" + limit,
                     {{"needed", static_cast<int64_t>(plan.total)}, {"available", static_cast<int64_t>(available)}});
     return plan;
 }

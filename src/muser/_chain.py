@@ -103,6 +103,8 @@ def breakers(value: Any) -> tuple[str | tuple[int, ...], ...]:
     for index, breaker in enumerate(value):
         if isinstance(breaker, bytes) or not isinstance(breaker, Iterable) or not (items := tuple(breaker)):
             raise checks.refuse(name, "must be a str or a sequence of token ids, not empty", breaker, index)
+        if isinstance(breaker, str) and checks.has_surrogate(breaker):
+            raise checks.refuse(name, "must be without lone surrogates, which no text has", breaker, index)
         kept.append(str(breaker) if isinstance(breaker, str) else tuple(checks.integer(name, t, 0, _MAX_ID) for t in items))
     return tuple(kept)
 

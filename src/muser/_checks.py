@@ -47,6 +47,16 @@ def integer(parameter: str, value: object, low: int, high: int, *, none: bool = 
     return number
 
 
+def whole(parameter: str, value: object) -> int:
+    """``value`` as an int of any size."""
+    if isinstance(value, (bool, np.bool_)):
+        raise refuse(parameter, "must be an integer", value)
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise refuse(parameter, "must be an integer", value) from None
+
+
 def number(parameter: str, value: object, rule: str, low: float, high: float, *, above: bool = False) -> float:
     """``value`` as a finite float of ``low..high`` (``above``: more than ``low``); ``rule`` words the range."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -72,6 +82,11 @@ def string(parameter: str, value: object) -> str:
     return value
 
 
+def has_surrogate(text: str) -> bool:
+    """A lone one, which UTF-8 cannot encode."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def choice(parameter: str, value: object, options: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in options:
         quoted = [f'"{option}"' for option in options]
@@ -79,16 +94,18 @@ def choice(parameter: str, value: object, options: tuple[str, ...]) -> str:
     return value
 
 
-def path(value: object) -> str:
-    """A path as the str that ``os.fsdecode`` makes of it."""
+def path(value: object, parameter: str = "path") -> str:
+    """A path as the str that ``os.fsdecode`` makes of it. Not an empty one, which an error could not show."""
     rule = "must be a str, bytes or os.PathLike without a zero byte"
     try:
         name = os.fsdecode(value)  # type: ignore[arg-type]
         encodable = b"\0" not in os.fsencode(name)
     except (TypeError, UnicodeError):
-        raise refuse("path", rule, value) from None
+        raise refuse(parameter, rule, value) from None
     if not encodable:
-        raise refuse("path", rule, value)
+        raise refuse(parameter, rule, value)
+    if not name:
+        raise ParameterError(f"{parameter} is empty: it must name a file", parameter=parameter, value=value)
     return name
 
 

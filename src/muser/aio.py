@@ -41,6 +41,7 @@ class AsyncStream(Uncopied):
     Nothing starts before the first item is asked for. At most 64 chunks wait for the reader; a reader that takes
     none for 5 seconds (``reader_grace``) while the buffer is full is cancelled and finds finish_reason "cancelled" after what was
     made until then. Closing or dropping it, or cancelling the task that reads, frees the slot within one step.
+    One event loop reads it: the one that took the first item. In another one it ends with BusyError.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class AsyncStream(Uncopied):
             if self._delivery is None:
                 await self._start()
             assert self._delivery is not None
+            self._delivery.check_loop()
             return await self._delivery.get()
         except BaseException:
             self._abandon()
@@ -230,6 +232,11 @@ class _Delivery:
         except RuntimeError:  # the loop is closed: its coroutines are gone
             return False
         return True
+
+    def check_loop(self) -> None:
+        """What wakes the reader belongs to one loop."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise BusyError("this stream belongs to the event loop that took its first item; another one cannot read it on")
 
     async def get(self) -> Chunk:
         while not self._items:

@@ -359,7 +359,9 @@ class Model(ChatFront, SavingFront, Uncopied):
 
     def detokenize(self, tokens: Iterable[int], *, skip_special: bool = False) -> str:
         """The text of token ids; ``skip_special`` leaves control tokens out, as ``Completion.text`` does."""
-        return self.tokenizer.decode(tokens, skip_special=skip_special)
+        tokenizer = self.tokenizer
+        ids = checks.token_array("tokens", tokens, tokenizer.vocab_size)
+        return tokenizer.decode(ids.tolist(), skip_special=skip_special)
 
     def constraint(self, grammar: Grammar, *, ends: Iterable[int] | None = None) -> Constraint:
         """The state of a grammar, for callers who drive a :class:`Session` themselves; ``generate`` has its own.

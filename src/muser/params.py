@@ -294,7 +294,7 @@ def _stop_strings(value: object) -> tuple[str, ...]:
     for index, string in enumerate(strings):
         if not isinstance(string, str) or not string:
             raise checks.refuse("stop", "must be a str that is not empty", string, None if isinstance(value, str) else index)
-        if any("\ud800" <= character <= "\udfff" for character in string):  # it would be looked for in vain
+        if checks.has_surrogate(string):  # it would be looked for in vain
             rule = "must be without lone surrogates, which no text has"
             raise checks.refuse("stop", rule, string, None if isinstance(value, str) else index)
     return tuple(dict.fromkeys(str(string) for string in strings))

@@ -57,13 +57,29 @@ def quantize(
     mix = checks.choice("type", type, TYPES)
     if threads is not None:
         threads = checks.integer("threads", threads, 1, 1024, none=True)
-    target = checks.path(target)
-    file = _muser.GgufFile(checks.path(source))
+    patterns = _patterns(tensor_types)
+    if progress is not None and not callable(progress):
+        raise checks.refuse("progress", "must be a callable (done, total) or None", progress)
+    source, target = checks.path(source, "source"), checks.path(target, "target")
+    file = _muser.GgufFile(source)
     tensors = file.tensors()
     matrices = {i: name for i, (name, _, shape, *_) in enumerate(tensors) if len(shape) > 1}
-    types = _overridden(matrices, _muser.quantize_types(file, mix), tensor_types or {})
+    types = _overridden(matrices, _muser.quantize_types(file, mix), patterns)
     nbytes = _muser.quantize_file(file, target, mix, types, threads, progress)
     return Quantized(target, nbytes, {name: kind for (name, *_), kind in zip(tensors, types, strict=True)})
+
+
+def _patterns(tensor_types: object) -> dict[str, str]:
+    if tensor_types is None:
+        return {}
+    if not isinstance(tensor_types, Mapping):
+        raise checks.refuse("tensor_types", "must be a mapping of patterns to types, or None", tensor_types)
+    for pattern, kind in tensor_types.items():
+        if not isinstance(pattern, str):
+            raise checks.refuse("tensor_types", "must have patterns that are str", pattern)
+        if not isinstance(kind, str) or not kind:
+            raise checks.refuse("tensor_types", f"must have a tensor type for {checks.shown(pattern)}", kind)
+    return dict(tensor_types)
 
 
 def _overridden(matrices: Mapping[int, str], types: list[str], patterns: Mapping[str, str]) -> list[str]:

@@ -108,7 +108,13 @@ class Session(Uncopied):
     def rewind(self, to: int) -> None:
         """Forgets the rows from position ``to`` on. There are no logits until the next row.
 
-        Raises ParameterError above the position, or further back than the sliding-window planes still hold.
+        Position 0 and the present one are always possible; without sliding windows, so is every one between. With them
+        it is one at most 512 rows below the highest position that was ever written in these rows. Rewinds add up, then;
+        and a session that took over rows (:attr:`cached_tokens`) of a longer one counts from that one's end, and has less
+        to go back, perhaps nothing, until it is past it. With ``prefix_cache_bytes=0`` none takes over any.
+
+        Raises ParameterError above the position, or below what the sliding-window rings still hold; the message names the
+        lowest position.
         """
         with self._drive as engine:
             engine.rewind(self._slot, checks.integer("to", to, 0, self._core.context))
@@ -134,7 +140,7 @@ class Session(Uncopied):
         work. This session changes at the end, at once; interrupted, it is what it was. Returns how many were dropped.
 
         Raises:
-            ParameterError: not ``context_policy="shift"``; ``keep`` is not below the position.
+            ParameterError: not ``context_policy="shift"``; ``keep`` is not below the position; fewer than two tokens.
             WaitTimeoutError, CancelledError: another shift was in progress, or this one took too long.
         """
         limit = checks.timeout(timeout)
@@ -142,6 +148,9 @@ class Session(Uncopied):
             tokens = engine.tokens(self._slot)
             leading = checks.integer("keep", keep, 0, max(len(tokens) - 1, 0))
             kept = shifted(tokens, leading, self._core.tokenizer.stop_ids)
+            if self._core.shifts and not kept.size:
+                rule = f"leaves no token of a session of {len(tokens)}: a shift needs two or more"
+                raise ParameterError(f"keep={leading} {rule}", parameter="keep", value=leading)
             engine.shift(self._slot, kept, limit)
         return len(tokens) - len(kept)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from muser import _checks as checks
 from muser._muser import GgufFile
 from muser.cli.output import emit, printable
 
@@ -26,7 +27,7 @@ def add_parser(subcommands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    file = GgufFile(arguments.file)
+    file = GgufFile(checks.path(arguments.file, "file"))
     if arguments.json:
         emit(json.dumps(plain(as_json(file)), allow_nan=False))
     else:

@@ -44,9 +44,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def pair(text: str) -> tuple[str, str]:
-    pattern, equals, kind = text.rpartition("=")
-    if not equals:
-        raise ParameterError(f"--tensor-type must be PATTERN=TYPE, not {text}", parameter="tensor_types", value=text)
+    pattern, _, kind = text.rpartition("=")
+    if not pattern or not kind:  # of both there must be something
+        empty = "" if "=" not in text else f": its {'type' if pattern else 'pattern'} is empty"
+        raise ParameterError(f"--tensor-type must be PATTERN=TYPE, not {text}{empty}", parameter="tensor_types", value=text)
     return pattern, kind
 
 

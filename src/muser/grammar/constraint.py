@@ -109,8 +109,8 @@ class Constraint:
         Raises ParameterError if it is not allowed here (and has changed nothing), GrammarLimitError as :meth:`mask`.
         """
         self._settle()
-        if token not in self._ends or not self._matcher.is_accepting():
-            number = checks.integer("token", token, 0, self._runtime.vocab - 1)
+        number = checks.integer("token", token, 0, self._runtime.vocab - 1)
+        if number not in self._ends or not self._matcher.is_accepting():
             taken = not self._matcher.is_error() and self._matcher.try_consume_tokens([number]) == 1
             if self._matcher.is_error():
                 raise stuck(self._matcher.get_error())
@@ -122,7 +122,7 @@ class Constraint:
     def accepts(self, tokens: Iterable[int]) -> int:
         """How many of these tokens could be consumed, one after another. Changes nothing."""
         self._settle()
-        return self._matcher.validate_tokens([checks.integer("tokens", t, 0, self._runtime.vocab - 1) for t in tokens])
+        return self._matcher.validate_tokens(checks.token_array("tokens", tokens, self._runtime.vocab).tolist())
 
     def rollback(self, count: int) -> None:
         """Takes back the last ``count`` tokens, as speculation does. ParameterError if there are not so many."""
@@ -144,7 +144,7 @@ class Constraint:
 
     def replay(self, tokens: Iterable[int]) -> None:
         """Consumes all of them: the state of a session file. ParameterError names the first that does not fit."""
-        for index, token in enumerate(tokens):
+        for index, token in enumerate(checks.token_array("tokens", tokens, self._runtime.vocab).tolist()):
             try:
                 self.consume(token)
             except ParameterError:

@@ -76,6 +76,34 @@ class Tokenizer:
         """
         _check_text(text)
         checks.boolean("parse_special", parse_special)
+        self._check_bos(add_bos)
+        ids = self._encode_fragments((self._all_fragments if parse_special else self._text_fragments).split(text))
+        return self._begun(ids, add_bos)
+
+    def control_parts(self, text: str) -> Iterator[str | int]:
+        """Cuts ``text`` into its control tokens (ids) and the texts between them: for a template's own text."""
+        return self._control_fragments.split(checks.string("text", text))
+
+    def encode_parts(self, parts: Iterable[str | int], *, add_bos: bool | None = None) -> list[int]:
+        """Ids of a text in parts: ids stand for themselves, no control token is looked for in the texts.
+
+        ``add_bos`` and errors as for :meth:`encode`.
+        """
+        if isinstance(parts, (str, bytes, bytearray, memoryview)) or not isinstance(parts, Iterable):
+            raise checks.refuse("parts", "must be an iterable of str and token ids", parts)
+        self._check_bos(add_bos)
+        pieces: list[str | int] = []
+        for index, part in enumerate(parts):
+            if isinstance(part, (int, np.integer)):
+                pieces.append(self._checked(part))
+            elif isinstance(part, str):
+                _check_text(part)
+                pieces += self._text_fragments.split(part)
+            else:
+                raise checks.refuse("parts", "must be a str or a token id", part, index)
+        return self._begun(self._encode_fragments(pieces), add_bos)
+
+    def _check_bos(self, add_bos: object) -> None:
         if add_bos is not None and not isinstance(add_bos, bool):
             raise checks.refuse("add_bos", "must be True, False or None", add_bos)
         if add_bos and self.bos_id is None:
@@ -84,30 +112,8 @@ class Tokenizer:
                 parameter="add_bos",
                 value=add_bos,
             )
-        ids = self._encode_fragments((self._all_fragments if parse_special else self._text_fragments).split(text))
-        if add_bos is None:
-            add_bos = self.add_bos and ids[:1] != [self.bos_id]
-        if add_bos and self.bos_id is not None:
-            ids.insert(0, self.bos_id)
-        return ids
 
-    def control_parts(self, text: str) -> Iterator[str | int]:
-        """Cuts ``text`` into its control tokens (ids) and the texts between them: for a template's own text."""
-        return self._control_fragments.split(text)
-
-    def encode_parts(self, parts: Iterable[str | int], *, add_bos: bool | None = None) -> list[int]:
-        """Ids of a text in parts: ids stand for themselves, no control token is looked for in the texts.
-
-        ``add_bos`` and errors as for :meth:`encode`.
-        """
-        pieces: list[str | int] = []
-        for part in parts:
-            if isinstance(part, int):
-                pieces.append(self._checked(part))
-            else:
-                _check_text(part)
-                pieces += self._text_fragments.split(part)
-        ids = self._encode_fragments(pieces)
+    def _begun(self, ids: list[int], add_bos: bool | None) -> list[int]:
         if add_bos is None:
             add_bos = self.add_bos and ids[:1] != [self.bos_id]
         return [self.bos_id, *ids] if add_bos and self.bos_id is not None else ids
@@ -135,7 +141,7 @@ class Tokenizer:
         checks.boolean("skip_special", skip_special)
         drop_space = self.add_space_prefix
         parts = []
-        for token in checks.token_array("tokens", ids, self.vocab_size).tolist():
+        for token in checks.token_array("ids", ids, self.vocab_size).tolist():
             data = self.token_bytes(token)
             if self.is_control(token):
                 data = b"" if skip_special else data
@@ -163,11 +169,13 @@ class Tokenizer:
 
     def token_id(self, text: str) -> int | None:
         """The id of the token that the vocabulary spells ``text``, or None."""
-        return self._vocabulary.ids.find(text)
+        return self._vocabulary.ids.find(checks.string("text", text))
 
     def is_control(self, token: int) -> bool:
         """Whether the token steers the model instead of being text. False for a number that is no id."""
-        return token in self._vocabulary.control
+        if type(token) is int:  # once for every token of a text
+            return token in self._vocabulary.control
+        return checks.whole("token", token) in self._vocabulary.control
 
     def _build(self) -> BpeEncoder | SpmEncoder:
         with self._build_lock:
