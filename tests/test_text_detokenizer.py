@@ -168,5 +168,5 @@ def test_a_bad_id_is_a_parameter_error(bad: int) -> None:
     ):
         with pytest.raises(ParameterError, match=str(bad)) as caught:
             use(bad)
-        assert caught.value.parameter in ("token", "tokens")
+        assert caught.value.parameter in ("token", "ids")
         assert caught.value.value == bad
