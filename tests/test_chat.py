@@ -266,5 +266,5 @@ def test_the_page_is_true(capsys):
     for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
         exec(compile(code, "docs/chat.md", "exec"), namespace)
     said = capsys.readouterr().out
-    assert said.startswith("A cow says moo.\n") and "weather.now" in said
+    assert said.startswith("Nice to meet you, Anna!\nYour name is Anna.") and "weather.now" in said
     assert "\n127 times 34 is 4318.\nIt is " in said and said.endswith("A rabbit likes to eat carrots.\n")

@@ -74,6 +74,9 @@ def test_a_call_in_tags_is_what_the_schema_accepts(model):
     for beginning in ("Hi <tool_call>", "<think>So</think>Hi <tool_call>"):
         for reply in dictated(model, beginning, tools=FEW, chat_template=TAGS, max_tokens=80):
             assert reply.text.startswith("Hi") and reply.tool_calls[0].problem is None
+    assert len(model.tokenize(">\n", add_bos=False)) == 1  # the line feed belongs to the grammar, the rest to the tag
+    for reply in dictated(model, "Hi <tool_call>\n", tools=FEW, chat_template=TAGS, max_tokens=80):
+        assert reply.text.startswith("Hi") and reply.tool_calls[0].problem is None
 
 
 def test_a_call_of_llama_3_is_what_the_schema_accepts(model):

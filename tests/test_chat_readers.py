@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 import muser
 from muser import ReasoningPart, TextPart, ToolCallPart
 from muser.chat.llama3 import LlamaReader
+from muser.chat.messages import plain_messages
 from muser.chat.muse import MuseReader
 from muser.chat.reader import Calls
 from muser.chat.tags import TagReader
@@ -66,7 +70,14 @@ CASES = {
     "hermes, broken": (
         "tags", {"thinks": False, "thinking": False},
         '<tool_call>{"name": "search", "arguments": {"a": }}</tool_call>', "", "", [("search", {}, True)]),
-    "hermes, no name": ("tags", {"thinks": False, "thinking": False}, "<tool_call>[]</tool_call>", "", "", [("", {}, True)]),
+    "hermes, no name": (
+        "tags", {"thinks": False, "thinking": False}, 'Hi \n<tool_call>[] </tool_call>\n<tool_call>{"name": "search"}</tool_call>!',
+        "", "Hi \n<tool_call>[] </tool_call>!", [("search", {}, False)]),
+    "hermes, cut in the name": (
+        "tags", {"thinks": False, "thinking": False}, 'Hi <tool_call>{"name": "sea', "", 'Hi <tool_call>{"name": "sea', []),
+    "hermes, no name in quotation marks": (
+        "tags", {"thinks": False, "thinking": False}, '<tool_call>{"name": ""}</tool_call>', "",
+        '<tool_call>{"name": ""}</tool_call>', []),
     "hermes, cut": (
         "tags", {"thinks": False, "thinking": False}, 'Hi <tool_call>{"name": "search", "argu', "", "Hi", [("search", {}, True)]),
     "llama": (
@@ -81,9 +92,72 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    with muser.Model.tiny(context=64) as model:
-        yield model.tokenizer
+def model():
+    with muser.Model.tiny(context=64, slots=1) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def tokenizer(model):
+    return model.tokenizer
+
+
+@pytest.fixture(scope="module")
+def reply(model):
+    return model.chat([{"role": "user", "content": "Hi"}], max_tokens=1)
+
+
+NUMBERS = ["1e999", "-1e999", "NaN", "-Infinity", "9" * 400, "9" * 5000, "1e308"]
+STRINGS = [r'"\ud800"', r'{"\udc00": 1}', r'"\ud83d\ude00"', '"\u00e9"', '"<|eot|>"']
+NESTED = ["[" * depth + "]" * depth for depth in (40, *range(56, 66), 300, 3000)] + ["[" * 3000, '{"a":' * 70 + "1" + "}" * 70]
+VALUES = st.sampled_from([*NUMBERS, *STRINGS, *NESTED, "1", '{"a": [', ""])
+NAMES = st.sampled_from(['"search"', '"get.weather"', '"zz"', '"x y \u00e9"', '""', r'"a\ud800"', r'"a\q"', "5", "null", "[]"])
+BODIES = st.one_of(
+    st.builds('{{"name": {}, "arguments": {{"city": {}}}}}'.format, NAMES, VALUES),
+    st.builds('{{"name": {}, "parameters": {}}}'.format, NAMES, VALUES),
+    st.builds('{{"name": {}, "arguments": {}}}'.format, NAMES, VALUES.map(json.dumps)),
+    st.sampled_from(["sorry", "[]", "", '{"arguments": {}}', "null", "[" * 2000]),
+)
+INVOKED = st.builds(
+    '<atem:invoke name="{}">\n<atem:parameter name="{}">{}</atem:parameter>\n</atem:invoke>\n'.format,
+    st.sampled_from(["search", "get.weather", ""]), st.sampled_from(["city", "days", "tags", "x", ""]), VALUES,
+)  # fmt: skip
+ANSWERS = st.one_of(
+    st.tuples(st.just("tags"), st.lists(BODIES.map("Hi <tool_call>\n{}\n</tool_call>".format), max_size=2).map("".join)),
+    st.tuples(st.just("llama"), st.lists(BODIES, max_size=2).map("; ".join)),
+    st.tuples(st.just("llama"), st.builds('{{"name": "search", "parameters": {{}}}}; {}'.format, BODIES)),
+    st.tuples(st.just("muse"), st.lists(INVOKED, max_size=2).map(lambda each: " to=search<|message|>" + "".join(each))),
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(answer=ANSWERS, cut=st.none() | st.integers(0, 120))
+def test_whatever_a_model_writes_its_message_is_taken_by_the_next_turn(model, reply, answer, cut):
+    kind, text = answer
+    reader = reader_of(kind, {"thinks": False, "thinking": False}, model.tokenizer)
+    parts = [part for token in model.tokenize(text[:cut], add_bos=False, parse_special=True) for part in reader.push(token)]
+    parts += reader.finish()
+    calls = tuple(part.call for part in parts if isinstance(part, ToolCallPart) and part.call)
+    said = dataclasses.replace(
+        reply, text="".join(part.text for part in parts if isinstance(part, TextPart)), tool_calls=calls
+    )
+    results = [{"role": "tool", "tool_call_id": call.id, "content": call.problem or "1"} for call in calls]
+    messages = [{"role": "user", "content": "Hi"}, said.message, *results]
+    prompt = model.chat_prompt(messages, tools=TOOLS.listed, chat_template=TEMPLATE)
+    assert all(call.name in prompt.text for call in calls) and said.text in prompt.text
+    assert len(plain_messages(messages)[1].get("tool_calls", ())) == len(calls)
+
+
+TEMPLATE = (
+    "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}"
+)
+
+
+def test_a_check_that_fails_is_a_problem():
+    for schema in ({"multipleOf": 0.5}, {"$ref": "#/$defs/nowhere"}):
+        tools = Tools([{"name": "f", "parameters": {"type": "object", "properties": {"n": schema}}}])
+        assert "cannot be checked" in tools.problem("f", {"n": 10**400})
 
 
 def reader_of(kind, options, tokenizer, tools=TOOLS):

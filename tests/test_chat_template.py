@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
+import math
 import re
 import time
 from pathlib import Path
@@ -232,5 +234,19 @@ def test_a_wrong_tool_is_named(tools, index, field):
 
 
 def test_arguments_as_json_text_become_an_object():
-    message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]}
-    assert plain_messages([message])[0]["tool_calls"][0]["function"]["arguments"] == {"a": 1}
+    def taken(arguments):
+        message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+        try:
+            return plain_messages([message])[0]["tool_calls"][0]["function"]["arguments"]
+        except ParameterError as error:
+            return error.index, error.field, str(error)
+
+    assert taken('{"a": 1}') == taken({"a": 1}) == {"a": 1}
+    deep = [functools.reduce(lambda inner, _: [inner], range(depth), 1) for depth in range(55, 70)]
+    refused = 0
+    for value in (math.nan, math.inf, -math.inf, "\ud800", {"\ud800": 1}, [1, {"b": [math.inf]}], *deep):
+        assert taken(json.dumps({"a": value})) == taken({"a": value})
+        refused += "a" not in taken({"a": value})
+    assert 6 < refused < 6 + len(deep)
+    for written in ('{"a": 1e999}', '{"a":' * 5000, "[" * 2000, "1" * 5000):
+        assert taken(written)[:2] in ((0, "tool_calls[0].function.arguments"), (0, "tool_calls[0].function.arguments.a"))

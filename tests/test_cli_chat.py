@@ -51,6 +51,30 @@ def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on(capsys, monkeypatc
     assert len(lines) == 2 and len(lines[0]) < len(lines[1])
 
 
+def test_ctrl_c_before_the_first_token_stops_the_answer_too(capsys, monkeypatch):
+    chat_stream, asked = muser.Model.chat_stream, []
+
+    def interrupted(model, *arguments, **options):
+        asked.append(arguments)
+        if len(asked) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return chat_stream(model, *arguments, **options)
+
+    monkeypatch.setattr(muser.Model, "chat_stream", interrupted)
+    assert converse(monkeypatch, "What does a cow say?\nWhat does a cow say?") == 0
+    assert capsys.readouterr().out == "\nA cow says moo.\n"
+    assert asked[0][0] == asked[1][0]  # the first question is not part of the conversation
+
+
+def test_a_line_that_is_not_utf8_is_left_out(capsys, monkeypatch):
+    lines = b"caf\xc3\xa9 \xff\nWhat does a cow say?\n\xc3\nWhat does a cow say?"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines), "utf-8"))
+    assert main(["chat", "--temperature", "0", "--context", "256"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("A cow says moo.\n") and out.count("\n") == 2
+    assert err.splitlines() == ["muser: a line that is not utf-8 is left out"] * 2
+
+
 def test_a_full_context_is_one_line(capsys, monkeypatch):
     assert converse(monkeypatch, "word " * 300) == 1
     out, err = capsys.readouterr()

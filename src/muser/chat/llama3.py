@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .parts import Part, TextPart
 from .reader import Calls, OpenCall, TokenText
-from .tags import _NAME, call_arguments, named
+from .tags import call_arguments, name_in
 
 if TYPE_CHECKING:
     from ..grammar import Grammar
@@ -90,10 +90,10 @@ class LlamaReader:
             held, self._held = self._held, ""
             return self._text_part(held)
         if self._state == "call" and self._call is None:
-            name = _NAME.match(self._held)
-            if name is None:
+            name = name_in(self._held)
+            if not name:
                 return []
-            self._call = self._calls.begin(named(name))
+            self._call = self._calls.begin(name)
             return [self._call.more(self._held)]
         if self._call is not None and text:
             return [self._call.more(text)]
@@ -106,11 +106,11 @@ class LlamaReader:
         calls = _objects(text)
         parts: list[Part] = [self._call.end(call_arguments(calls[0]))]
         for body in calls[1:]:
-            name = _NAME.match(body)
-            if name is None:
+            name = name_in(body)
+            if not name:
                 parts += self._text_part(body)
                 continue
-            call = self._calls.begin(named(name))
+            call = self._calls.begin(name)
             parts += [call.more(), call.end(call_arguments(body), body)]
         return parts
 

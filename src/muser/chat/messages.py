@@ -7,6 +7,7 @@ a template gets the object.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from ..errors import ParameterError
 ROLES = ("system", "developer", "user", "assistant", "tool", "ipython")
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 _DEPTH = 64
+_DEPTH_OF_ARGUMENTS = 3  # in tool_calls[i].function.arguments
 
 Message = Mapping[str, Any]
 """``role`` (system, developer, user, assistant or tool) and ``content`` (text, or a list of ``{"type": "text",
@@ -102,9 +104,7 @@ def _message(index: int, message: object) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         raise checks.refuse("messages", "must be a dict", message, index)
 
-    def bad(field: str, rule: str, value: object) -> ParameterError:
-        return wrong("messages", index, field, rule, value)
-
+    bad = functools.partial(wrong, "messages", index)
     given: dict[str, Any] = {}
     for key, value in message.items():
         if not isinstance(key, str):
@@ -120,7 +120,7 @@ def _message(index: int, message: object) -> dict[str, Any]:
             raise bad("tool_calls", "belong to an assistant", calls)
         if not isinstance(calls, list):
             raise bad("tool_calls", "must be a list", calls)
-        given["tool_calls"] = [_call(bad, f"tool_calls[{place}]", call) for place, call in enumerate(calls)]
+        given["tool_calls"] = [_call(index, f"tool_calls[{place}]", call) for place, call in enumerate(calls)]
     if "content" in given:
         _check_content(bad, given["content"])
         if not isinstance(given["content"], str):
@@ -148,7 +148,8 @@ def _check_content(bad: Any, content: object) -> None:
             raise bad(f"content[{place}].text", "must be text", part.get("text"))
 
 
-def _call(bad: Any, field: str, call: object) -> dict[str, Any]:
+def _call(index: int, field: str, call: object) -> dict[str, Any]:
+    bad = functools.partial(wrong, "messages", index)
     if not isinstance(call, dict):
         raise bad(field, "must be a dict", call)
     function = call.get("function")
@@ -160,8 +161,10 @@ def _call(bad: Any, field: str, call: object) -> dict[str, Any]:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
+        else:  # by the rules of those that come as a dict, and as deep in the message
+            arguments = plain("messages", index, f"{field}.function.arguments", arguments, _DEPTH_OF_ARGUMENTS)
     if not isinstance(arguments, dict):
         raise bad(f"{field}.function.arguments", "must be a dict, or the JSON of one", function.get("arguments"))
     return {**call, "function": {**function, "arguments": arguments}}

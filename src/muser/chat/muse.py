@@ -146,7 +146,7 @@ class MuseReader:
         parts: list[Part] = []
         for index, (name, body) in enumerate(invocations):
             if index:
-                call = self._calls.begin(name)
+                call = self._calls.begin(name or call.name)
                 parts.append(call.more(body))
             arguments, problem = self._arguments(call.name, body)
             called = name if self._calls.tools is None else self._calls.tools.known(name)

@@ -17,7 +17,7 @@ class ToolCall:
 
     name: str
     arguments: dict[str, Any]
-    """Empty where they could not be read; ``problem`` says so then."""
+    """Empty where they could not be read, or hold what no message may (1e999); ``problem`` says so then."""
 
     problem: str | None = None
     """Why the call must not be made as it stands: no such tool, unreadable arguments, or the place where they break

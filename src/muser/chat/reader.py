@@ -6,12 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..errors import ParameterError
+from .messages import plain
 from .parts import Part, ToolCall, ToolCallPart
 from .tools import Tools
 
 if TYPE_CHECKING:
     from ..grammar import Grammar
     from ..text import Tokenizer
+
+
+_DEPTH_IN_MESSAGE = 4  # of a call's argument: messages[i].tool_calls[j].function.arguments.name
 
 
 class Reader(Protocol):
@@ -84,6 +89,11 @@ class TokenText:
     def flush(self) -> str:
         return self._detokenizer.flush()
 
+    @property
+    def pending(self) -> bytes:
+        """The beginning of a character that is not whole yet."""
+        return self._detokenizer.pending
+
 
 class Calls:
     """The tool calls of one answer. ``first``: how many there were in the conversation before."""
@@ -130,12 +140,9 @@ class OpenCall:
 
 
 def json_value(text: str) -> Any:
-    """The JSON in ``text``; ValueError for anything else, NaN and infinities included."""
-
-    def refuse(constant: str) -> Any:
-        raise ValueError(constant)
-
+    """The JSON in ``text``; ValueError for anything else. What a message may not hold, and so the next turn would refuse,
+    is anything else: NaN and infinities (1e999 is one), halves of surrogate pairs, values nested too deeply."""
     try:
-        return json.loads(text, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+        return plain("messages", None, "arguments", json.loads(text), _DEPTH_IN_MESSAGE)
+    except (ParameterError, RecursionError) as error:
+        raise ValueError(str(error)) from None

@@ -34,6 +34,7 @@ class TagReader:
         self._held = ""
         self._at_start = thinking  # of reasoning or answer, where line feeds are the protocol's
         self._call: OpenCall | None = None
+        self._blank = ""  # in front of the call's tag
         self.thinks = thinks or thinking
         self.untouched = True
         self.reasoning_tokens = 0
@@ -51,11 +52,14 @@ class TagReader:
         return self._state == "call"
 
     def begun(self) -> list[int]:
-        return []
+        """What stands after the tag in the token that completed it, in tokens of its own."""
+        return self._tokenizer.encode_parts([self._held], add_bos=False) if self._held else []
 
     def call_grammar(self) -> Grammar | None:
-        if self._state != "call" or self._held or self._call is not None or self._calls.tools is None:
+        if self._state != "call" or self._call is not None or self._calls.tools is None or self._text.pending:
             return None
+        if b"".join(map(self._tokenizer.token_bytes, self.begun())) != self._held.encode():
+            return None  # an encoder that puts a space in front
         return self._calls.tools.grammar("tags", "")
 
     def opening(self) -> list[int]:
@@ -126,22 +130,24 @@ class TagReader:
         if place >= 0:
             body, self._held = self._held[:place], self._held[place + len(_CALLED) :]
             self._state = "answer"
-            return self._called(body)
+            return self._called(body, _CALLED)
         if self._call is None:
-            name = _NAME.match(self._held)
-            if name is None:
+            name = name_in(self._held)
+            if not name:
                 return []
-            self._call = self._calls.begin(named(name))
+            self._call = self._calls.begin(name)
         ready = len(self._held) - _overlap(self._held, _CALLED)
         text, self._held = self._held[:ready], self._held[ready:]
         return [self._call.more(text)]
 
-    def _called(self, rest: str) -> list[Part]:
-        """The end of a call, with its last piece."""
+    def _called(self, rest: str, tag: str = "") -> list[Part]:
+        """The end of a call, with its last piece. What has no name is no call, but text with its tags."""
         call, self._call = self._call, None
         if call is None:
-            name = _NAME.match(rest)
-            call = self._calls.begin(named(name) if name else "")
+            name = name_in(rest)
+            if not name:
+                return [TextPart(text=f"{self._blank}{_CALL}{rest}{tag}")]
+            call = self._calls.begin(name)
         return [call.end(call_arguments(call.text + rest), rest)]
 
     def _until(self, tag: str, blank: str | None) -> tuple[str, bool]:
@@ -152,7 +158,7 @@ class TagReader:
         text = self._trimmed(self._held[:end])
         solid = text.rstrip(blank)
         if place >= 0:
-            self._held = self._held[place + len(tag) :]
+            self._held, self._blank = self._held[place + len(tag) :], text[len(solid) :]
             return solid, True
         self._held = text[len(solid) :] + self._held[end:]
         return solid, False
@@ -164,12 +170,13 @@ class TagReader:
         return text
 
 
-def named(match: re.Match[str]) -> str:
-    """The name in the beginning of a call."""
+def name_in(text: str) -> str:
+    """The name at the beginning of a call; empty where there is none that can be read (yet)."""
+    match = _NAME.match(text)
     try:
-        return str(json_value(match.group(1)))
+        return "" if match is None else str(json_value(match.group(1)))
     except ValueError:
-        return match.group(1).strip('"')
+        return ""
 
 
 def call_arguments(text: str) -> dict[str, Any] | None:

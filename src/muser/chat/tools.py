@@ -88,7 +88,10 @@ class Tools:
         validator = self._validators.get(name)
         if validator is None:
             return f"there is no tool {name!r}"
-        error = next(iter(validator.iter_errors(arguments)), None)
+        try:
+            error = next(iter(validator.iter_errors(arguments)), None)
+        except Exception as failure:  # a number beyond float at "multipleOf", a "$ref" to nowhere: never the chat's end
+            return f"the arguments cannot be checked ({type(failure).__name__})"
         return None if error is None else f"{error.json_path}: {error.message}"[:500]
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -43,27 +44,29 @@ def read_line() -> str | None:
     """The next message; None at the end of the input. Asks for it where somebody can see that."""
     if sys.stdin is None:
         raise ParameterError("stdin is closed", parameter="stdin", value=None)
-    try:
-        return input("> " if sys.stdin.isatty() and stdout().isatty() else "")
-    except EOFError:
-        return None
-    except UnicodeError as error:
-        raise ParameterError(f"stdin cannot be read: {error}", parameter="stdin", value=None) from None
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors == "strict":
+        sys.stdin.reconfigure(errors="surrogateescape")  # else a bad line takes those after it along
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() and stdout().isatty() else "")
+            line.encode()
+            return line
+        except EOFError:
+            return None
+        except UnicodeEncodeError:
+            emit(f"muser: a line that is not {sys.stdin.encoding} is left out", sys.stderr)
+        except UnicodeError as error:
+            raise ParameterError(f"stdin cannot be read: {error}", parameter="stdin", value=None) from None
 
 
 def answered(
     model: Model, messages: list[Any], params: SamplingParams, options: dict[str, Any], stats: bool
 ) -> list[Any]:
     """Writes the answer as it comes; returns the conversation with it, or without the question if it is too long."""
-    try:
-        stream = model.chat_stream(messages, params, reader_grace=A_DAY, **options)
-    except ContextFullError as error:
-        if len(messages) == 1:
-            raise
-        emit(f"muser: {error}; /reset begins a new conversation", sys.stderr)
-        return messages[:-1]
+    stream = None
     thinking = False
     try:
+        stream = model.chat_stream(messages, params, reader_grace=A_DAY, **options)
         for chunk in stream:
             if chunk.reasoning and not thinking:
                 emit("(", end="")
@@ -72,13 +75,19 @@ def answered(
             thinking = bool(chunk.reasoning) or (thinking and not chunk.text and not chunk.finish_reason)
             emit(chunk.reasoning + chunk.text, end="")
             flush()
+    except ContextFullError as error:
+        if stream is not None or len(messages) == 1:
+            raise
+        emit(f"muser: {error}; /reset begins a new conversation", sys.stderr)
+        return messages[:-1]
     except KeyboardInterrupt:
         emit(")" if thinking else "", end="")
     finally:
-        stream.close()
+        if stream is not None:
+            stream.close()
     emit("")
     flush()
-    done = stream.completion
+    done = None if stream is None else stream.completion
     if done is None:
         return messages[:-1]
     if stats:
