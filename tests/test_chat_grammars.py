@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -139,3 +140,10 @@ def test_what_the_engine_cannot_keep_is_left_to_the_check():
     tools = Tools([{"name": "f", "parameters": odd}])
     assert muse_call(tools, "f") is not None and json_call(tools, "arguments", "\n</tool_call>") is not None
     assert tools.problem("f", {"a": [1, 1]}) and tools.problem("f", {"a": [1, 2]}) is None
+
+
+def test_the_page_on_grammars_is_true(capsys):
+    page = (Path(__file__).parent.parent / "docs" / "grammar.md").read_text()
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(code, "docs/grammar.md", "exec"), {})
+    assert capsys.readouterr().out == '{"name": "Anna", "age": 7}\n'
