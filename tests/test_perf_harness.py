@@ -95,6 +95,8 @@ def test_ratios_and_targets_of_every_side() -> None:
     (other, _) = table.speeds(a_record(("unknown", ""), results=results))
     assert "| 2.50× | – |" in other  # no targets for a model that nobody set them for
     assert targets.target(FULL, "openvino-genai (f32)", Job("prefill", n=512)) == targets.Target(1.2)
+    short = table.at_once(a_record(results=results))
+    assert "| 20.0 (10.0–30.0) | – | 8.0, 2.50×, ≥ 2.5 ✓ | 5.0, 4.00×, ≥ 2.5 ✓ |" in short
 
 
 def test_the_gain_of_packing_is_taken_within_a_repeat() -> None:

@@ -1,6 +1,6 @@
 """Prints the tables of records that tests.perf.cpu has written with --json.
 
-    python -m tests.perf.report FIGURES.json [FIGURES.json ...]
+    python -m tests.perf.report [--short] FIGURES.json [FIGURES.json ...]
 
 Several files may hold parts of one table (other --jobs, other models).
 """
@@ -31,10 +31,11 @@ def heading(record: Record) -> str:
     return "\n".join(lines)
 
 
-def report(records: Iterable[Record]) -> None:
+def report(records: Iterable[Record], *, short: bool = False) -> None:
+    """short: all sides in one table, as ratios."""
     for record in records:
         print("\n" + heading(record))
-        for speeds in table.speeds(record):
+        for speeds in [table.at_once(record)] if short and record.results else table.speeds(record):
             print("\n" + speeds)
         if record.freezes:
             print(f"\nA stream runs; another caller submits {record.freezes[0].prompt} tokens:\n")
@@ -47,7 +48,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("figures", type=Path, nargs="+")
-    report(read(parser.parse_args().figures))
+    parser.add_argument("--short", action="store_true", help="all sides in one table, as ratios")
+    arguments = parser.parse_args()
+    report(read(arguments.figures), short=arguments.short)
 
 
 if __name__ == "__main__":

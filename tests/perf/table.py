@@ -81,3 +81,27 @@ def speeds(record: Record) -> list[str]:
         return []
     ours, others = sides[0], sides[1:] or [None]
     return [beside(record, ours, other, with_limits=other is others[0]) for other in others]
+
+
+def at_once(record: Record) -> str:
+    """One table with all sides: muser's medians; the others' medians, muser's ratio to them and the target."""
+    results = sorted(record.results, key=lambda r: KINDS.index(r.job.kind))
+    ours, *others = dict.fromkeys(side for r in results for side in r.figures)
+    rows = [["work", "unit", ours, "of the limit", *others]]
+    for r in results:
+        mine = r.figures[ours]
+        cells = [r.job.title, r.job.unit, with_range(mine), share(mine, limit(r.job, r.floors, record.weights))[1]]
+        for other in others:
+            theirs = r.figures.get(other)
+            cells.append(_beside_ours(mine, theirs, targets.target(record.model, other, r.job)) if theirs else "–")
+        rows.append(cells)
+    if found := gains(results, ours):
+        reach = targets.WIDTH_4_OVER_1.mark(median(found))
+        theirs = [f"{median(gain):.2f}" if (gain := gains(results, other)) else "–" for other in others]
+        rows.append(["width 4 over own width 1", "×", f"{with_range(found, 2)}, {reach}", "–", *theirs])
+    return markdown(rows)
+
+
+def _beside_ours(ours: list[float], theirs: list[float], target: targets.Target | None) -> str:
+    cells = [f"{median(theirs):,.1f}", *compared(ours, theirs, target)]
+    return ", ".join(cell for cell in cells if cell != "–")
