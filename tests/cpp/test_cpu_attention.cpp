@@ -97,13 +97,15 @@ class Bench {
         return result;
     }
 
-    // The whole script, `chunk` rows at a time, in one session.
-    Floats prefill(int chunk, uint32_t window, KvType type, uint32_t ring_rows = 0) {
+    // The whole script, `chunk` rows at a time, in one session. `leap`: rows 32 to 240 at once, which are far from the ends
+    // of a segment of 256: single rows cost a pass each, and emulated ones dearly.
+    Floats prefill(int chunk, uint32_t window, KvType type, uint32_t ring_rows = 0, bool leap = false) {
         auto kv = plane(ring_rows ? ring_rows : script_.n_tokens, type, ring_rows != 0);
         Floats all;
-        for (int at = 0; at < script_.n_tokens; at += chunk) {
+        for (int at = 0, end; at < script_.n_tokens; at = end) {
+            end = std::min(leap && at == 32 ? 240 : at + chunk, script_.n_tokens);
             std::vector<Row> rows;
-            for (int t = at; t < std::min(at + chunk, script_.n_tokens); ++t)
+            for (int t = at; t < end; ++t)
                 rows.push_back({kv.get(), t, t});
             const Floats part = pass(rows, window);
             all.insert(all.end(), part.begin(), part.end());
@@ -252,8 +254,9 @@ TEST_CASE("a row's bits do not depend on chunking, threads or level") {
                         CAPTURE(cpu::level_name(level));
                         CAPTURE(threads);
                         CAPTURE(chunk);
-                        Bench bench(script, threads, static_cast<uint32_t>(chunk), level);
-                        CHECK(same_bits(bench.prefill(chunk, window, type), expected));
+                        const bool leap = chunk == 1 && !(threads == 2 && every_combination);
+                        Bench bench(script, threads, static_cast<uint32_t>(std::max(chunk, 240)), level);
+                        CHECK(same_bits(bench.prefill(chunk, window, type, 0, leap), expected));
                     }
         }
     }
