@@ -22,11 +22,10 @@ def tokens(chunks):
 
 def test_a_reader_that_stays_away_loses_its_slot_and_finds_one_last_chunk():
     model = fake_model(slots=2, next_token=reply("naïve 🦊 STOry", end=None))
-    stream = model.stream("x\0", reader_grace=0.1, stop="STOP")
+    stream = model.stream("x\0", reader_grace=1, stop="STOP")
     first = [next(stream) for _ in range(3)]
-    started = time.monotonic()
-    wait_until(lambda: free_slots(model) == 2)
-    assert 0.05 < time.monotonic() - started < 2
+    assert free_slots(model) == 1
+    wait_until(lambda: free_slots(model) == 2 and stream.completion is not None, 10)  # in this order
     done = stream.completion
     assert done.finish_reason == "cancelled"
     rest = list(stream)
