@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from engines import DEVICE, decode, open_engine, prefill
 from toy import write_toy
 
 from muser import _muser
-from muser.errors import BusyError, ContextFullError, ParameterError
+from muser.errors import BusyError, CancelledError, ContextFullError, ParameterError
 
 WINDOW = 16
 RING = 576  # window + 512, in whole blocks of 64
@@ -99,13 +101,13 @@ class Slot:
 def test_random_walk(path: Path, cold: Cold) -> None:
     rings = path.stem.startswith("muse-glimmer")
     dice = random.Random(17)
-    engine = fresh(path, cache=CACHE)
+    engine = fresh(path, cache=CACHE, staging=True)
     slots = [Slot() for _ in range(SLOTS)]
     # A few long prompts that share beginnings, so that reuse, the store and eviction all happen.
     trunk = [dice.randrange(256) for _ in range(CONTEXT)]
     forks = [trunk[:n] + [dice.randrange(256) for _ in range(CONTEXT - n)] for n in (0, 70, 300, 700)] + [trunk]
     done: dict[str, int] = {}
-    reused = 0
+    reused = cancelled = 0
 
     def check(i: int) -> None:
         slot = slots[i]
@@ -118,7 +120,7 @@ def test_random_walk(path: Path, cold: Cold) -> None:
     for _ in range(STEPS):
         i = dice.randrange(SLOTS)
         slot = slots[i]
-        action = dice.choice(["prefill"] * 3 + ["decode"] * 2 + ["rewind", "fork", "save", "restore", "release", "release"])
+        action = dice.choice(["prefill"] * 3 + ["decode"] * 2 + ["rewind", "fork", "save", "restore", "shift", "cancel", "release", "release"])
         if action == "prefill":
             length = dice.choice(LENGTHS)
             story = dice.choice(forks)
@@ -141,6 +143,33 @@ def test_random_walk(path: Path, cold: Cold) -> None:
             engine.decode(i, token, 60.0)
             slot.tokens, slot.decoded = [*slot.tokens, token], [*slot.decoded, True]
             slot.written, slot.has_logits = max(slot.written, len(slot.tokens)), True
+        elif action == "shift":  # leading tokens stay, and some of the newest
+            keep = dice.randint(0, min(40, len(slot.tokens)))
+            newest = slot.tokens[max(keep, len(slot.tokens) - dice.choice([1, 30, 130])) :]
+            if not newest or keep + len(newest) == len(slot.tokens):
+                continue
+            slot.tokens = slot.tokens[:keep] + newest
+            slot.decoded, slot.has_logits, slot.written = [False] * len(slot.tokens), True, len(slot.tokens)
+            engine.shift(i, np.array(slot.tokens, np.int32), 60.0)
+        elif action == "cancel":  # before a prompt, or at some moment of it: what is in is its beginning
+            tokens = [dice.randrange(256) for _ in range(min(300, CONTEXT - 1 - len(slot.tokens)))]
+            if not tokens:
+                continue
+            moment = threading.Timer(dice.choice([0, 0.001, 0.004]), engine.cancel, [i])
+            moment.start()
+            with suppress(CancelledError):
+                engine.prefill(i, np.array(tokens, np.int32), 60.0, False)
+            moment.join()
+            with pytest.raises(CancelledError):
+                engine.decode(i, 3, 60.0)
+            engine.clear_cancel(i)
+            after = engine.tokens(i).tolist()
+            assert after == (slot.tokens + tokens)[: len(after)] and len(after) >= len(slot.tokens)
+            if len(after) > len(slot.tokens):
+                slot.has_logits = len(after) == len(slot.tokens) + len(tokens)
+            cancelled += len(after) < len(slot.tokens) + len(tokens)
+            slot.written = max(slot.written if slot.tokens else 0, len(after))
+            slot.tokens, slot.decoded = after, slot.decoded + [False] * (len(after) - len(slot.tokens))
         elif action == "rewind":
             to = dice.randint(0, len(slot.tokens))
             if len(slot.tokens) > 40 and dice.random() < 0.5:
@@ -179,6 +208,7 @@ def test_random_walk(path: Path, cold: Cold) -> None:
         done[action] = done.get(action, 0) + 1
         check(i)
     assert min(done.values()) > STEPS // 100, done
+    assert cancelled > done["cancel"] // 10
     assert reused > 2 * STEPS // 5
     stats = engine.stats()
     assert stats["reused_tokens"] == reused
