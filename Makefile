@@ -22,8 +22,10 @@ test: types test-python
 test-python: $(VENV)/muser-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(ARGS)
 
+# Types and style.
 types: $(VENV)/muser-test
 	$(BIN)/python -m mypy
+	$(BIN)/ruff check --quiet .
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -324,7 +324,7 @@ def reply(text: str | bytes, end: int | None = EOS) -> Callable[[list[int]], int
     return next_token
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 5.0) -> None:
+def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:

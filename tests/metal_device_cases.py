@@ -87,7 +87,7 @@ def test_a_command_buffer_that_never_ends_is_a_device_error_within_the_limit(tmp
         started = time.monotonic()
         with pytest.raises(DeviceError, match="did not finish"):
             decode(engine, 5)
-        assert 0.5 <= time.monotonic() - started < 5
+        assert 0.5 <= time.monotonic() - started < 25
         with pytest.raises(UnhealthyError, match="did not finish"):
             prefill(engine, IDS[:4])
         assert engine.position(0) == 4

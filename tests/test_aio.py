@@ -24,7 +24,7 @@ from muser import (
 )
 
 
-async def settled(condition, timeout=5.0):
+async def settled(condition, timeout=30.0):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"
@@ -96,10 +96,18 @@ async def beat(late):
         late.append(time.perf_counter() - before - 0.001)
 
 
-async def test_the_event_loop_never_waits_for_the_engine():
-    """Every engine call takes 0.4 s; whatever runs or ends, no beat comes as late as one call takes."""
-    model, late = fake_model(delay=0.4, slots=2), []
-    beating = asyncio.ensure_future(beat(late))
+@pytest.mark.parametrize("delay", [0.0, 0.05])
+async def test_the_event_loop_never_calls_what_waits(monkeypatch, delay):
+    """Nothing of the engine that takes time runs in the thread of the event loop, whatever runs or ends."""
+    model, callers = fake_model(delay=delay, slots=2), set()
+    for name in ("_work", "_logits", "embed"):
+        work = getattr(model.engine, name)
+        monkeypatch.setattr(model.engine, name, lambda *a, work=work, **k: (callers.add(threading.get_ident()), work(*a, **k))[1])
+    await everything(model)
+    assert callers and threading.get_ident() not in callers
+
+
+async def everything(model):
     await asyncio.gather(model.agenerate("x", max_tokens=2), collect(model.astream("y", max_tokens=2)))
     await asyncio.gather(model.agenerate_n("x", 2, max_tokens=2), model.aembed(["x", "y"]))
     stream = model.astream("x")
@@ -112,8 +120,21 @@ async def test_the_event_loop_never_waits_for_the_engine():
     async with model.slots.acquire_async(prompt="x"):
         pass
     await settled(lambda: free_slots(model) == 2)
-    beating.cancel()
-    assert max(late) < 0.35
+
+
+async def test_the_event_loop_never_waits_for_the_engine():
+    """Every engine call takes 0.4 s; whatever runs or ends, no beat comes as late as one call takes. The best of three
+    runs: one that waits does so each time, a machine that stands still does not."""
+    latest = []
+    for _ in range(3):
+        late = []
+        beating = asyncio.ensure_future(beat(late))
+        await everything(fake_model(delay=0.4, slots=2))
+        beating.cancel()
+        latest.append(max(late))
+        if latest[-1] < 0.35:
+            break
+    assert min(latest) < 0.35
 
 
 async def test_no_callback_works_5_ms_in_the_event_loop(monkeypatch):
@@ -159,9 +180,9 @@ async def test_no_callback_works_5_ms_in_the_event_loop(monkeypatch):
 async def test_a_long_prompt_raises_instead_of_waiting_for_ever():
     model = fake_model(context=32)
     with pytest.raises(ContextFullError):
-        await asyncio.wait_for(model.agenerate("x" * 32), 1)
+        await asyncio.wait_for(model.agenerate("x" * 32), 30)
     with pytest.raises(ContextFullError):
-        await asyncio.wait_for(collect(model.astream("x" * 32)), 1)
+        await asyncio.wait_for(collect(model.astream("x" * 32)), 30)
     with pytest.raises(ParameterError):
         await model.agenerate([])
     with pytest.raises(ParameterError):
@@ -258,7 +279,7 @@ async def test_timeout_is_for_the_slot():
             await model.agenerate("x", timeout=0.01)
         with pytest.raises(WaitTimeoutError):
             await collect(model.astream("x", timeout=0.01))
-    assert (await model.agenerate("x", max_tokens=1, timeout=0.1)).finish_reason == "length"
+    assert (await model.agenerate("x", max_tokens=1, timeout=30)).finish_reason == "length"
 
 
 async def test_max_tokens_zero_takes_no_slot():
@@ -285,7 +306,7 @@ async def test_close_ends_running_and_waiting_coroutines():
     tasks += [asyncio.ensure_future(collect(model.astream("x"))) for _ in range(4)]
     await settled(lambda: model.slots.stats().waiting == 6)
     await asyncio.to_thread(model.close)
-    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
     assert [type(r) for r in results] == [ClosedError] * 8
     with pytest.raises(ClosedError):
         await model.agenerate("x")
@@ -302,7 +323,7 @@ def test_a_loop_that_is_abandoned_leaves_no_running_generation():
 
     asyncio.run(leave())
     gc.collect()
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 30
     while free_slots(model) != 1 and time.monotonic() < deadline:
         time.sleep(0.005)
     assert free_slots(model) == 1

@@ -50,8 +50,8 @@ def test_errors_are_also_what_the_standard_library_would_raise():
     assert issubclass(errors.FileAccessError, OSError)
     assert issubclass(errors.FileMissingError, FileNotFoundError)
     missing = errors.FileMissingError("m", path="p", filename="p", errno=2, strerror="none")
-    for copy in (missing, pickle.loads(pickle.dumps(missing))):
-        assert (str(copy), copy.path, copy.filename, copy.errno, copy.strerror) == ("m", "p", "p", 2, "none")
+    for error in (missing, pickle.loads(pickle.dumps(missing))):
+        assert (str(error), error.path, error.filename, error.errno, error.strerror) == ("m", "p", "p", 2, "none")
     error = pickle.loads(pickle.dumps(ParameterError("m", parameter="p", value=3)))
     assert (error.parameter, error.value) == ("p", 3)
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from muser._muser import GgufFile
 from raw_gguf import ARRAY, F32, I32, STRING, T_F32, U32, Raw
 from toy import write_toy
 
+from muser._muser import GgufFile
 from muser.cli import main
 
 COMMAND = [sys.executable, "-m", "muser"]

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from native_tools import missing, tool
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -32,15 +32,15 @@ def test_a_reader_that_stays_away_loses_its_slot_and_finds_one_last_chunk():
     assert [c.finish_reason for c in rest] == ["cancelled"]
     assert tokens([*first, *rest]) == done.tokens and "".join(c.text for c in [*first, *rest]) == done.text == "naï"
     assert list(stream) == [] and stream.completion is done
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name == "muser-watch"], 3)
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name == "muser-watch"])
 
 
 def test_a_slow_reader_loses_nothing():
     model = fake_model()
-    stream, got = model.stream("x", max_tokens=12, seed=1, reader_grace=0.3), []
+    stream, got = model.stream("x", max_tokens=12, seed=1, reader_grace=1.0), []
     for chunk in stream:
         got.append(chunk)
-        time.sleep(0.05)
+        time.sleep(0.1)  # each within the grace, all of them not
     assert (got[-1].finish_reason, tokens(got)) == ("length", model.generate("x", max_tokens=12, seed=1).tokens)
 
 
@@ -107,7 +107,7 @@ def test_1000_random_cancel_moments_leave_4_free_slots():
         thread.start()
         time.sleep(moment)
         stream.close()
-        thread.join(5)
+        thread.join(30)
         assert not thread.is_alive()
         if chunks:
             one_end(chunks, 1)

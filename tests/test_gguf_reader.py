@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from muser._muser import GgufFile
 from quant_blocks import ALL_TYPES, block_size
 from raw_gguf import ARRAY, BOOL, F32, F64, FORMATS, I8, I16, I32, I64, STRING, T_F32, U8, U16, U32, U64, Raw
 from toy import ARCHITECTURES, write_toy
 
+from muser._muser import GgufFile
 from muser.errors import FileAccessError, ModelFormatError, ParameterError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from muser._muser import GgufFile
 from raw_gguf import I32, STRING, T_F32, U16, Raw
 
+from muser._muser import GgufFile
 from muser.errors import FileAccessError, ModelFormatError
 
 N = 3

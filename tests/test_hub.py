@@ -14,6 +14,7 @@ import pytest
 from muser import FetchError, ParameterError, hub
 
 CONTENT = os.urandom(300_000)
+SIZE, SHA256 = len(CONTENT), hashlib.sha256(CONTENT).hexdigest()
 
 
 def wheel(folder: Path, package: str, member: str, content: bytes) -> None:
@@ -39,7 +40,7 @@ def shelf(tmp_path, monkeypatch):
     return folder
 
 
-def pin(monkeypatch, *, size=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest(), member="data/model.part{}", version="1.0"):
+def pin(monkeypatch, *, size=SIZE, sha256=SHA256, member="data/model.part{}", version="1.0"):
     parts = tuple(hub.Part(f"muser-test-model-part{n}", version, member.format(n)) for n in range(2))
     monkeypatch.setitem(hub.MODELS, "test", hub.HubModel("a test", size, sha256, parts))
 

@@ -80,12 +80,11 @@ def test_waiters_are_served_although_the_release_was_interrupted():
 
     start_waiter()
     rounds = 0
-    for _ in every_interrupt(lambda: held[0].release()):
-        rounds += 1
+    for rounds, _ in enumerate(every_interrupt(lambda: held[0].release()), 1):
         held[0].release()  # as its __del__ does
         threads[-1].join(20)
         assert len(served) == rounds
-        held[0] = queue.acquire(timeout=5)
+        held[0] = queue.acquire(timeout=20)
         start_waiter()
 
 

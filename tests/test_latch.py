@@ -7,12 +7,11 @@ import time
 
 import numpy as np
 import pytest
+from engines import DEVICE
+from toy import write_toy
 
 from muser import _muser
 from muser.errors import ClosedError, DeviceError, UnhealthyError
-
-from engines import DEVICE
-from toy import write_toy
 
 IDS = np.arange(40, dtype=np.int32)
 
@@ -66,7 +65,7 @@ def test_a_failed_group_installs_no_row_and_everyone_gets_the_same_cause(toy):
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 25
     assert len(causes) == 4 and all("injected fault" in cause for cause in causes)
     assert [engine.position(slot) for slot in range(4)] == [5, 6, 7, 8]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = re.findall(r"^csrc/(\w+)/ ", (ROOT / "docs" / "architecture.md").read_text(), re.M)
+LAYERS = re.findall(r"^csrc/(\w+)/ ", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
 FILES = sorted(path for path in (ROOT / "csrc").rglob("*") if path.suffix in (".h", ".cpp"))
 
 

@@ -96,7 +96,7 @@ def test_a_command_buffer_that_never_completes(host):
         start = time.monotonic()
         with pytest.raises(HostError, match="the GPU did not answer"):
             host.forward(X, timeout_ms=50)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 25
     host.close()  # while it still hangs: what it uses must live on
     fake_metal.put("release_hung", 1)
 
@@ -108,7 +108,7 @@ def test_execution_is_asynchronous_and_takes_its_time(host):
         time.sleep(0.05)
         assert thread.is_alive()
         fake_metal.put("release_hung", 1)
-        thread.join(10)
+        thread.join(30)
         assert not thread.is_alive()
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from muser.errors import UnsupportedModelError
-
 from engines import open_engine
 from toy import VARIANTS, write_toy
+
+from muser.errors import UnsupportedModelError
 
 
 def refused(tmp_path, arch, **overrides) -> str:

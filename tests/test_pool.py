@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 from fake_engine import fake_model, wait_until
 
-from muser import CancelledError, ClosedError, MuserError, OverloadedError, ParameterError, UnhealthyError, WaitTimeoutError
+from muser import (
+    CancelledError,
+    ClosedError,
+    MuserError,
+    OverloadedError,
+    ParameterError,
+    UnhealthyError,
+    WaitTimeoutError,
+)
 from muser._queue import MAX_WAITERS, SlotQueue, Ticket
 
 
@@ -45,7 +53,7 @@ class Waiters:
 
     def join(self):
         for thread in self.threads:
-            thread.join(5)
+            thread.join(30)
             assert not thread.is_alive()
 
 
@@ -88,8 +96,8 @@ def test_the_line_is_bounded_and_refuses_at_once():
         waiters.add(name)
     started = time.monotonic()
     with pytest.raises(OverloadedError, match="64") as caught:
-        queue.acquire(timeout=10)
-    assert time.monotonic() - started < 5
+        queue.acquire(timeout=60)
+    assert time.monotonic() - started < 30
     assert (caught.value.waiting, caught.value.limit) == (64, 64)
     assert queue.stats().refused == 1
     queue.close(lambda: ClosedError("over"))
@@ -142,7 +150,7 @@ def test_a_timeout_leaves_nothing_behind(way):
             queue.acquire(timeout=0.05)
         else:
             asyncio.run(queue.acquire_async(timeout=0.05))
-    assert 0.04 < time.monotonic() - started < 10
+    assert 0.04 < time.monotonic() - started < 30
     assert queue.stats().waiting == 0
     held.release()
     assert queue.stats().free == 1
@@ -178,7 +186,7 @@ def test_a_cancelled_wait_ends_and_the_others_move_up():
     thread = in_thread(wait)
     wait_until(lambda: queue.stats().waiting == 1)
     ticket.cancel()
-    thread.join(5)
+    thread.join(30)
     assert len(errors) == 1
     assert queue.stats().waiting == 0
     held.release()
@@ -264,8 +272,8 @@ def test_ctrl_c_ends_a_wait():
     started = time.monotonic()
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        queue.acquire(timeout=10)
-    assert time.monotonic() - started < 5
+        queue.acquire(timeout=60)
+    assert time.monotonic() - started < 30
     assert queue.stats().waiting == 0
     held.release()
     assert queue.stats().free == 1
@@ -364,7 +372,7 @@ def test_the_pool_latches_with_the_engine():
     model.engine.cause = "the device hung"
     permit.release()
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
     assert [e.cause for e in errors] == ["the device hung"] * 3
     with pytest.raises(UnhealthyError, match="the device hung"):
         model.generate("x")
@@ -376,7 +384,7 @@ def test_the_pool_latches_with_the_engine():
 
 async def test_async_permits():
     model = fake_model(slots=1)
-    async with model.slots.acquire_async(timeout=1) as session:
+    async with model.slots.acquire_async(timeout=30) as session:
         assert session.position == 0
         with pytest.raises(WaitTimeoutError):
             await model.slots.acquire_async(timeout=0.01)

@@ -133,7 +133,7 @@ def test_a_second_shift_waits_for_the_first_and_not_for_ever(model):
             other.shift(0, timeout=0.0)
         except WaitTimeoutError:
             assert other.tokens == ids
-        assert time.monotonic() - second_started < 5
+        assert time.monotonic() - second_started < 25
         for token in itertools.islice(itertools.cycle(range(5)), 20):
             decoder.decode(token)
         first.join()

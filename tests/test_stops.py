@@ -3,6 +3,7 @@ become a stop string. min_tokens, include_stop, and the flush rule of the end.""
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -147,7 +148,7 @@ def test_chunks_of_any_tokens_join_to_the_text_of_the_oracle():
             at = rng.randrange(len(text))
             text = text[:at] + text[at + 1 :]
         cuts = sorted({rng.randrange(len(text) + 1) for _ in range(rng.randint(1, 12))} | {0, len(text)})
-        pieces = [text[a:b] for a, b in zip(cuts, cuts[1:])]
+        pieces = [text[a:b] for a, b in itertools.pairwise(cuts)]
         pieces.insert(rng.randint(0, len(pieces)), b"<|x|>")
         n_prompt, n_min = rng.randint(0, 2) % len(pieces), rng.randint(0, 3)
         stops = ["".join(rng.choice("abé🦊\0\ufffd") for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]

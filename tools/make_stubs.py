@@ -19,7 +19,7 @@ def make_stub() -> str:
     generator = StubGen(_muser, recursive=False, include_docstrings=False)
     generator.put(_muser)
     text = generator.get()
-    text = re.sub(r"^from muser\._muser import testing.*\n", "", text, flags=re.M)  # not for users
+    text = re.sub(r"^from muser\._muser import testing.*\n", "", text, flags=re.MULTILINE)  # not for users
     # The bindings return plain containers; what is in them is documented in the Python classes.
     text = re.sub(r"\blist(?=[:,)\]]| =)", "list[Any]", text)
     text = re.sub(r"\btuple(?=[:,)\]]| =)", "tuple[Any, ...]", text)

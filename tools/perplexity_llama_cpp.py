@@ -46,12 +46,12 @@ def main() -> None:
     a = parser.parse_args()
     print("| text | tokens | muser | llama.cpp | muser's |\n| --- | --- | --- | --- | --- |")
     n, ours, theirs = 0, 0.0, 0.0
-    with LlamaCpp(a.model, context=CONTEXT) as peer, muser.Model.load(a.model, device="cpu", slots=1, context=CONTEXT) as model:
-        with model.session() as session:
-            for path in a.texts:
-                found = losses(session, peer, path.read_text()[:CHARACTERS])
-                print(line(path.name, *found), flush=True)
-                n, ours, theirs = n + found[0], ours + found[1], theirs + found[2]
+    model = muser.Model.load(a.model, device="cpu", slots=1, context=CONTEXT)
+    with LlamaCpp(a.model, context=CONTEXT) as peer, model, model.session() as session:
+        for path in a.texts:
+            found = losses(session, peer, path.read_text()[:CHARACTERS])
+            print(line(path.name, *found), flush=True)
+            n, ours, theirs = n + found[0], ours + found[1], theirs + found[2]
     print(line("together", n, ours, theirs))
 
 

@@ -43,7 +43,7 @@ def main() -> None:
                         **one["variables"],
                     )
                 )
-            except Exception as error:  # noqa: BLE001  the template refuses, or cannot do it
+            except Exception as error:  # the template refuses, or cannot do it
                 print(f"{family}, {len(texts)}: {type(error).__name__}: {error}")
                 texts.append(None)
         print(f"{family}: {sum(text is not None for text in texts)} of {len(texts)}")
