@@ -113,6 +113,7 @@ class CpuDevice final : public Device {
 void CpuDevice::begin(std::span<const Row> rows, PassKind) { // the same bits for every kind
     require(rows.size() <= state_.workspace.spec().max_rows, "more rows than the workspace has room for");
     pass_.clear();
+    state_.workspace.prepare(rows.size());
     state_.begin(rows, pool_.size());
     products_.begin();
     attention_.begin();

@@ -14,8 +14,8 @@ inline constexpr uint64_t kLargePage = 2 << 20; // the usual size on x86-64 and 
 
 class PageBuffer {
   public:
-    // Large pages are committed whole: for memory that is written whole, or from front to back. Such a buffer of at
-    // least one large page starts on the border of one.
+    // Large pages are committed whole: for memory that is written whole, or from front to back. A buffer of at least
+    // one large page starts on the border of one.
     enum class Pages { small, large_where_possible };
 
     PageBuffer() = default;
@@ -30,10 +30,15 @@ class PageBuffer {
     }
     ~PageBuffer();
 
+    // What it held is lost: for memory of which little was used until now, and much will be.
+    void clear_to_large_pages();
+
     std::byte *data() const noexcept { return data_; }
     uint64_t size() const noexcept { return size_; }
 
   private:
+    void ask_for_large_pages();
+
     std::byte *data_ = nullptr;
     uint64_t size_ = 0;
 };

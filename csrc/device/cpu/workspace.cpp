@@ -13,6 +13,8 @@ namespace {
 // One row at 65,536 positions, or four at 16,384, need no second round.
 constexpr size_t kPartialSlots = 256;
 
+constexpr size_t kPromptRows = 64; // the shortest whole chunk of a prompt
+
 size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
 
 } // namespace
@@ -88,11 +90,19 @@ uint64_t Workspace::bytes(const WorkspaceSpec &spec, int threads) {
     return round_to_pages(carver.used());
 }
 
-// Large pages: the rows that a tile's outputs go to lie in a page each where pages are small.
-Workspace::Workspace(const WorkspaceSpec &spec, int threads)
-    : spec_(spec), memory_(bytes(spec, threads), PageBuffer::Pages::large_where_possible) {
+Workspace::Workspace(const WorkspaceSpec &spec, int threads) : spec_(spec), memory_(bytes(spec, threads)) {
     Carver carver(memory_.data());
     carve(carver, threads);
+}
+
+// Prompts want large pages: the rows that a tile's outputs go to lie in a page each where pages are small. But to fill
+// them with zeros takes longer than a pass of few rows, which touches a little of every page, and is what a model's
+// first token waits for.
+void Workspace::prepare(size_t rows) {
+    if (on_large_pages_ || rows < kPromptRows)
+        return;
+    memory_.clear_to_large_pages();
+    on_large_pages_ = true;
 }
 
 } // namespace muser::cpu

@@ -31,6 +31,9 @@ class Workspace {
     Workspace(const WorkspaceSpec &spec, int threads);
     static uint64_t bytes(const WorkspaceSpec &spec, int threads);
 
+    // Before a pass of so many rows: nothing is kept from one pass to the next.
+    void prepare(size_t rows);
+
     const WorkspaceSpec &spec() const { return spec_; }
     uint32_t width(Act act) const { return spec_.widths[static_cast<size_t>(act)]; }
     size_t stride(Act act) const; // floats between rows
@@ -56,6 +59,7 @@ class Workspace {
 
     WorkspaceSpec spec_{};
     PageBuffer memory_;
+    bool on_large_pages_ = false;
     float *acts_[static_cast<size_t>(Act::count)] = {};
     std::byte *quants_ = nullptr;
     size_t quants_stride_ = 0;
