@@ -9,12 +9,14 @@ import time
 
 import pytest
 from fake_engine import fake_model, free_slots, reply
+from test_grammar_engine import LARGE, ran_meanwhile, watch_sorting
 
 from muser import (
     BusyError,
     ClosedError,
     ContextFullError,
     DeviceError,
+    Grammar,
     Model,
     OverloadedError,
     ParameterError,
@@ -22,6 +24,7 @@ from muser import (
     WaitTimeoutError,
     aio,
 )
+from muser.grammar import backend
 
 
 async def settled(condition, timeout=30.0):
@@ -175,6 +178,31 @@ async def test_no_callback_works_5_ms_in_the_event_loop(monkeypatch):
     gc.unfreeze()
     assert all(len(one) > 50 for one in work)
     assert min(max(one) for one in work) < limit
+
+
+async def test_the_event_loop_goes_on_while_the_first_grammar_sorts_the_vocabulary(monkeypatch):
+    grammar, spans, beats = Grammar.regex("[a-z]+"), watch_sorting(monkeypatch), []
+    vocabulary = backend.vocabulary
+
+    def sort_more(*arguments):
+        vocabulary(LARGE, [0])
+        return vocabulary(*arguments)
+
+    async def beat():
+        while True:
+            beats.append(time.perf_counter())
+            await asyncio.sleep(0.0005)
+
+    monkeypatch.setattr(backend, "vocabulary", sort_more)
+    beating = asyncio.ensure_future(beat())
+    for _ in range(10):  # enough for any machine that stalls now and then
+        spans.clear()
+        await fake_model().agenerate("x", grammar=grammar, max_tokens=2)
+        if ran_meanwhile(beats, spans):
+            break
+    else:
+        pytest.fail("the loop stood still")
+    beating.cancel()
 
 
 async def test_a_long_prompt_raises_instead_of_waiting_for_ever():

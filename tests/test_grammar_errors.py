@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from muser import Grammar, GrammarError, GrammarLimitError, OutOfMemoryError, ParameterError
@@ -229,13 +230,15 @@ def run_hostile(name: str) -> None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
 
     def steps() -> None:
-        matcher = backend.compile_grammar(grammar._lark, backend.bytes_vocabulary()).deep_copy()
+        vocabulary = backend.bytes_vocabulary()
+        matcher = backend.compile_grammar(grammar._lark, vocabulary).copy()
+        mask = np.zeros(vocabulary.words, np.uint32)
         for _ in range(30):
-            mask = matcher.compute_bitmask()
-            token = next((t for t in b"xabc{[\"1n}]" if mask[t // 8] >> t % 8 & 1), None)
-            if matcher.is_error() or token is None:
+            matcher.mask_into(mask)
+            token = next((t for t in b"xabc{[\"1n}]" if mask[t // 32] >> t % 32 & 1), None)
+            if matcher.error or token is None:
                 break
-            matcher.consume_token(token)
+            assert matcher.consume(token)
 
     before, start = megabytes(), time.perf_counter()
     try:

@@ -108,6 +108,10 @@ class GrammarDeadEndError(MuserError):
     """
 
 
+class GrammarEngineError(MuserError, ImportError):
+    """llguidance, which keeps grammars, is missing, or is of a version whose binary interface muser does not know."""
+
+
 class ContextFullError(MuserError):
     """The tokens do not fit into the session. ``position`` + what was asked exceeds ``capacity`` (rows)."""
 

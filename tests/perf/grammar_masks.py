@@ -1,4 +1,5 @@
-"""How long a grammar's masks take on a model's vocabulary, and how long the first grammar waits for it.
+"""How long a grammar's masks take on a model's vocabulary, how long the first grammar waits for it, and how long it makes an
+event loop of the same process wait at most.
 
     python -m tests.perf.grammar_masks MODEL.gguf...
 
@@ -7,6 +8,7 @@ For each grammar a text of it is tokenized and followed token by token; times ar
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
@@ -47,26 +49,54 @@ CASES = {
 }
 
 
+async def ready(tokenizer: Tokenizer) -> tuple[Runtime, float, float]:
+    """Also how long it took, and by how much the latest of the event loop's beats was late, in seconds."""
+    late = [0.0]
+
+    async def beat() -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            late.append(time.perf_counter() - before - 0.001)
+
+    beating = asyncio.ensure_future(beat())
+    await asyncio.sleep(0.1)
+    late[:] = [0.0]
+    start = time.perf_counter()
+    runtime = await asyncio.to_thread(Runtime, tokenizer, tokenizer.vocab_size, spare_core=False)
+    seconds = time.perf_counter() - start
+    await asyncio.sleep(0.05)
+    beating.cancel()
+    return runtime, seconds, max(late)
+
+
 def main() -> None:
     for path in sys.argv[1:]:
         tokenizer = Tokenizer(FileMetadata(GgufFile(path)))
-        start = time.perf_counter()
-        runtime = Runtime(tokenizer, tokenizer.vocab_size)
-        print(f"{path}: {tokenizer.vocab_size} tokens, ready for grammars in {time.perf_counter() - start:.2f} s")
+        runtime, seconds, late = asyncio.run(ready(tokenizer))
+        print(f"{path}: {tokenizer.vocab_size} tokens, ready for grammars in {seconds:.2f} s, in which the event loop "
+              f"waits {late * 1e3:.1f} ms at most")  # fmt: skip
         for name, (grammar, text) in CASES.items():
             start = time.perf_counter()
             constraint = runtime.constraint(grammar, tokenizer.stop_ids)
             compiled = time.perf_counter() - start
-            times = []
-            for token in tokenizer.encode(text, add_bos=False):
-                before = constraint.mask_seconds
-                constraint.mask()
-                times.append((constraint.mask_seconds - before) * 1e6)
-                constraint.consume(token)
-            assert constraint.complete
-            middle, high, most = np.percentile(times, [50, 99, 100])
-            print(f"  {name:13} compiled in {compiled * 1e3:.1f} ms; {len(times)} masks: median {middle:.0f} µs, "
-                  f"99 % {high:.0f} µs, longest {most:.0f} µs")  # fmt: skip
+            for again in ("", " again"):
+                start = time.perf_counter()
+                constraint = runtime.constraint(grammar, tokenizer.stop_ids)
+                copied = time.perf_counter() - start
+                times, consumed = [], 0.0
+                for token in tokenizer.encode(text, add_bos=False):
+                    before = constraint.mask_seconds
+                    constraint.mask()
+                    times.append((constraint.mask_seconds - before) * 1e6)
+                    start = time.perf_counter()
+                    constraint.consume(token)
+                    consumed += time.perf_counter() - start
+                assert constraint.complete
+                middle, high, most = np.percentile(times, [50, 99, 100])
+                print(f"  {name + again:19} compiled in {compiled * 1e3:.1f} ms, copied in {copied * 1e6:.0f} µs; {len(times)} masks: "
+                      f"median {middle:.0f} µs, 99 % {high:.0f} µs, longest {most:.0f} µs, all {sum(times):.0f} µs; "
+                      f"a token consumed in {consumed / len(times) * 1e6:.1f} µs")  # fmt: skip
 
 
 main()

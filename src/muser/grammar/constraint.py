@@ -19,8 +19,7 @@ from ..errors import MuserError, ParameterError
 from .backend import stuck
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher
-
+    from .engine import Matcher
     from .runtime import Runtime
 
 Mask = NDArray[np.uint32]
@@ -37,7 +36,7 @@ class Constraint:
     ever allowed.
     """
 
-    def __init__(self, runtime: Runtime, matcher: LLMatcher, ends: frozenset[int]) -> None:
+    def __init__(self, runtime: Runtime, matcher: Matcher, ends: frozenset[int]) -> None:
         self._runtime = runtime
         self._matcher = matcher
         self._ends = ends
@@ -110,10 +109,12 @@ class Constraint:
         """
         self._settle()
         number = checks.integer("token", token, 0, self._runtime.vocab - 1)
-        if number not in self._ends or not self._matcher.is_accepting():
-            taken = not self._matcher.is_error() and self._matcher.try_consume_tokens([number]) == 1
-            if self._matcher.is_error():
-                raise stuck(self._matcher.get_error())
+        if number not in self._ends or not self._matcher.accepting:
+            allowed = self._known and bool(self._words[number // 32] >> np.uint32(number % 32) & np.uint32(1))
+            taken = self._matcher.consume(number, allowed=allowed)
+            error = self._matcher.error
+            if error is not None:
+                raise stuck(error)
             if not taken:
                 raise ParameterError("token is not allowed by the grammar here", parameter="token", value=token)
             self._known = False
@@ -122,7 +123,7 @@ class Constraint:
     def accepts(self, tokens: Iterable[int]) -> int:
         """How many of these tokens could be consumed, one after another. Changes nothing."""
         self._settle()
-        return self._matcher.validate_tokens(checks.token_array("tokens", tokens, self._runtime.vocab).tolist())
+        return self._matcher.valid(checks.token_array("tokens", tokens, self._runtime.vocab).tolist())
 
     def rollback(self, count: int) -> None:
         """Takes back the last ``count`` tokens, as speculation does. ParameterError if there are not so many."""
@@ -137,7 +138,7 @@ class Constraint:
     def fork(self) -> Constraint:
         """A copy with a life of its own. Costs microseconds."""
         self._settle()
-        copy = Constraint(self._runtime, self._matcher.deep_copy(), self._ends)
+        copy = Constraint(self._runtime, self._matcher.copy(), self._ends)
         copy.tokens = list(self.tokens)
         copy._last_seconds = self._last_seconds
         return copy
@@ -158,11 +159,11 @@ class Constraint:
 
     def _compute(self) -> None:
         start = time.perf_counter()
-        matcher, words = self._matcher, self._words
-        if not matcher.is_error():
-            matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        if matcher.is_error():
-            raise stuck(matcher.get_error())
+        words = self._words
+        self._matcher.mask_into(words)
+        error = self._matcher.error
+        if error is not None:
+            raise stuck(error)
         vocab = self._runtime.vocab
         end = np.uint32(1 << vocab % 32)
         self._complete = bool(words[vocab // 32] & end)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from .._turns import in_turns
 from .._workers import Workers
 from . import backend
 from .constraint import Constraint
 from .grammar import Grammar
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher
-
     from ..text import Tokenizer
+    from .engine import Matcher
 
 MAX_COMPILED = 64
 MASK_THREADS = 2  # four slots rarely need a mask at the same moment, and a mask takes microseconds as a rule
@@ -38,13 +38,15 @@ class Runtime:
         self.masks = 0
         self.mask_seconds = 0.0
         self._engine = backend.vocabulary(pieces, tokenizer.control_ids)
-        self._compiled: OrderedDict[Grammar, LLMatcher] = OrderedDict()
+        for part in in_turns(len(pieces), 8192):  # 262,144 take some milliseconds to free
+            del pieces[-len(part) :]
+        self._compiled: OrderedDict[Grammar, Matcher] = OrderedDict()
         self._lock = threading.Lock()
         self._workers = Workers(MASK_THREADS)
 
     def constraint(self, grammar: Grammar, ends: Iterable[int]) -> Constraint:
         """A new state at the beginning of a text. ``ends``: the tokens that may follow a complete one."""
-        return Constraint(self, self._matcher(grammar).deep_copy(), frozenset(ends))
+        return Constraint(self, self._matcher(grammar).copy(), frozenset(ends))
 
     def submit(self, work: Callable[[], None]) -> Future[None]:
         return self._workers.submit(work)
@@ -54,7 +56,7 @@ class Runtime:
             self.masks += 1
             self.mask_seconds += seconds
 
-    def _matcher(self, grammar: Grammar) -> LLMatcher:
+    def _matcher(self, grammar: Grammar) -> Matcher:
         """The grammar at its beginning, which nobody moves: constraints are copies of it."""
         with self._lock:
             found = self._compiled.get(grammar)
