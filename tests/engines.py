@@ -11,6 +11,7 @@ import numpy as np
 from muser import _muser
 
 DATA = Path(__file__).parent / "data"
+PATIENCE = 600.0  # seconds, of a call that should end: longer is a hang
 DEVICE = os.environ.get("MUSER_TEST_DEVICE", "cpu")  # "metal" in tests/test_metal_device.py
 SHIPPED = Path(_muser.__file__).parent / "data" / "muse-tiny-Q4_K_M.gguf"
 
@@ -49,12 +50,12 @@ def prefill(
     """Appends tokens, `chunk` of them a call (all at once if None), and returns the last row's logits."""
     ids = np.asarray(tokens, dtype=np.int32)
     for start in range(0, len(ids), chunk or len(ids)):
-        engine.prefill(slot, ids[start : start + (chunk or len(ids))], timeout=60.0)
+        engine.prefill(slot, ids[start : start + (chunk or len(ids))], timeout=PATIENCE)
     return engine.logits(slot)
 
 
 def decode(engine: _muser.Engine, token: int, *, slot: int = 0) -> np.ndarray:
-    engine.decode(slot, int(token), timeout=60.0)
+    engine.decode(slot, int(token), timeout=PATIENCE)
     return engine.logits(slot)
 
 

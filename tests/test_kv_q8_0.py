@@ -33,7 +33,7 @@ def test_the_first_layer_holds_what_the_definition_says(tmp_path: Path, head_dim
     tokens = np.random.default_rng(1).integers(0, 256, n)
     rows = {}
     for kv in ("f32", "q8_0"):
-        engine = open_engine(path, device="cpu", kv_dtype=kv)
+        engine = open_engine(path, kv_dtype=kv)
         prefill(engine, tokens)
         rows[kv] = first_plane(engine, n)
     plain = np.ascontiguousarray(rows["f32"]).view(np.float32).reshape(n, 2 * heads, head_dim)
@@ -50,8 +50,10 @@ def test_the_plan_is_exact_to_the_byte(tmp_path: Path) -> None:
     assert plan["kv_per_slot"] == -(-row * rows // mmap.PAGESIZE) * mmap.PAGESIZE
     f16 = muser.memory_plan(path, device="cpu", slots=2, context=1000, memory_limit=2**40)
     assert plan["total"] - f16["total"] == 2 * (plan["kv_per_slot"] - f16["kv_per_slot"])
+    assert (plan["kv_dtype"], f16["kv_dtype"]) == ("q8_0", "f16")
     with muser.Model.load(path, device="cpu", slots=2, context=1000, kv_dtype="q8_0") as model:
         assert model.memory_plan()["kv_per_slot"] == plan["kv_per_slot"]
+        assert model.kv_dtype == model.memory_plan()["kv_dtype"] == "q8_0"
 
 
 def test_heads_that_the_blocks_do_not_divide_are_refused_by_name(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_heads_that_the_blocks_do_not_divide_are_refused_by_name(tmp_path: Path)
 
 def test_sessions_of_the_tiny_model(tmp_path: Path) -> None:
     context = 384
-    ids = np.random.default_rng(0).integers(0, 4000, context).tolist()
-    options = {"device": "cpu", "kv_dtype": "q8_0", "context": context, "slots": 2}
+    ids = np.random.default_rng(0).integers(0, 900, context).tolist()
+    options = {"kv_dtype": "q8_0", "context": context, "slots": 2}
     with muser.Model.tiny(context_policy="shift", **options) as model, model.session() as session:
         session.prefill(ids)
         dropped = session.shift(60)
@@ -77,5 +79,5 @@ def test_sessions_of_the_tiny_model(tmp_path: Path) -> None:
         following = [session.decode(token).tobytes() for token in ids[:20]]
     with muser.Model.tiny(**options) as again, again.restore(tmp_path / "session") as session:
         assert [session.decode(token).tobytes() for token in ids[:20]] == following
-    with muser.Model.tiny(device="cpu", context=context) as other, pytest.raises(SessionFileError, match="kv_dtype"):
+    with muser.Model.tiny(context=context) as other, pytest.raises(SessionFileError, match="kv_dtype"):
         other.restore(tmp_path / "session")

@@ -347,7 +347,7 @@ def test_what_a_model_says_of_itself(model):
     assert (model.architecture, model.context, model.vocab_size, model.device) == ("muse-glimmer", 512, 4096, DEVICE)
     assert model.path.endswith("muse-tiny-Q4_K_M.gguf")
     plan = model.memory_plan()
-    assert plan["slots"] == 4
+    assert (plan["slots"], plan["context"], plan["kv_dtype"]) == (4, 512, model.kv_dtype) == (4, 512, "f16")
     assert plan["total"] == plan["weights"] + 4 * plan["kv_per_slot"] + plan["workspace"] + plan["retained_logits"]
     assert model.health().ok
     assert "512 rows" in repr(model)

@@ -73,6 +73,7 @@ nb::dict plan_dict(const MemoryPlan &plan) {
     nb::dict d;
     d["context"] = plan.context;
     d["slots"] = plan.slots;
+    d["kv_dtype"] = kv_name(plan.kv_type);
     d["weights"] = plan.weights;
     d["mapped"] = plan.mapped;
     d["kv_per_slot"] = plan.kv_per_slot;

@@ -19,4 +19,6 @@ inline KvType parse_kv(const std::string &name) {
                 {{"parameter", "kv_dtype"}, {"value", name}});
 }
 
+inline const char *kv_name(KvType type) { return type == KvType::f16 ? "f16" : type == KvType::f32 ? "f32" : "q8_0"; }
+
 } // namespace muser::bindings

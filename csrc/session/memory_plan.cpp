@@ -17,6 +17,7 @@ MemoryPlan plan_for(const HParams &h, const WeightTable &table, const Device &de
     MemoryPlan plan;
     plan.context = context;
     plan.slots = slots;
+    plan.kv_type = type;
     for (const WeightSource &source : table.sources) {
         plan.weights += device.weight_bytes(source.view, source.use);
         if (device.keeps_file(source.view.type, source.use))

@@ -13,6 +13,7 @@ namespace muser {
 struct MemoryPlan {
     uint32_t context = 0; // rows a slot can hold
     int slots = 0;
+    KvType kv_type = KvType::f16;
     uint64_t weights = 0;      // the device's own copies
     uint64_t mapped = 0;       // weights read from the file's mapping: page cache, not counted in total
     uint64_t kv_per_slot = 0;  // reserved; committed as rows are first written

@@ -123,8 +123,8 @@ class Model(ChatFront, SavingFront, Uncopied):
         # The stubs know less of its arrays.
         engine = cast(NativeEngine, _muser.Engine(file, prefill_patience=patience, **arguments))
         logger.info(
-            "loaded %s: %s, %d slots of %d rows, %s", name, engine.architecture, engine.slots, engine.context,
-            engine.device_description,
+            "loaded %s: %s, %d slots of %d rows, %s keys and values, %s", name, engine.architecture, engine.slots, engine.context,
+            kv_dtype, engine.device_description,
         )  # fmt: skip
         identity = {"weights": of_weights(file), "kv_dtype": kv_dtype}
         return cls(engine, functools.partial(_tokenizer_of, file, name), path=name, identity=identity, shifts=arguments["staging"])
@@ -401,6 +401,11 @@ class Model(ChatFront, SavingFront, Uncopied):
     def device(self) -> str:
         """The device's name, "cpu" or "metal"."""
         return self._core.engine().device_name
+
+    @property
+    def kv_dtype(self) -> str:
+        """How keys and values are kept: "f16", "f32" or "q8_0"."""
+        return cast(str, self._core.engine().memory_plan()["kv_dtype"])
 
     def memory_plan(self) -> dict[str, Any]:
         """Every byte that the model takes, by purpose, as it was planned before anything was allocated."""

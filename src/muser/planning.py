@@ -28,7 +28,8 @@ def memory_plan(
 
     ``total`` is ``weights + slots * kv_per_slot + staging + workspace + retained_logits``; keys and values are
     committed as rows are first written. ``mapped`` (weights that stay in the file) and ``prefix_cache`` (a bound, filled
-    as it comes) are not in it. ``ring_rows`` and ``growing_rows`` are rows of one plane of a sliding and of a full layer.
+    as it comes) are not in it. ``ring_rows`` and ``growing_rows`` are rows of one plane of a sliding and of a full layer,
+    of ``plane_row_bytes`` in ``kv_dtype``.
 
     Raises what ``Model.load`` raises for the file and the arguments, OutOfMemoryError with both numbers included.
     """
