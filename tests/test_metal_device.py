@@ -66,9 +66,9 @@ SUITES = {
     "model": above("test_model.py", "not story and not answers and not memory and not frees_everything and not errors and not of_itself"),
     "greedy text": above("test_several_at_once.py", "every_end"),
     "log-probabilities": above("test_logprobs.py"),
-    "choices": above("test_choices.py"),
+    "choices": above("test_choices.py", "not (of_a_chat and 0)"),
     "reuse": above("test_reuse.py"),
-    "saving": above("test_saving.py", "any_chunk or another_process or damaged_file or another_model or right_checksum or policy or an_empty"),
+    "saving": above("test_saving.py", "any_chunk or another_process or damaged_file or another_model or right_checksum or (policy and not chat) or an_empty"),
     "chat saving": above("test_chat_saving.py", "(two and thoughts) or llama"),
     "q8_0": above("test_kv_q8_0.py"),
     "shift": above("test_shift.py", "filled_with or interrupted or second_shift or three_others"),
@@ -79,6 +79,15 @@ SUITES = {
     "damaged models": above("test_damaged_models.py"),
     "load": above("test_load.py", "not no_room"),
 }
+# Not here, though it opens a model on the CPU:
+#   exactness of thread counts and levels, memory, the room for a file: of the CPU device, or of the process
+#   tiny_muse, chat_real, real_models, most of golden_tiny and chat_saving, readme, quickstart, cli, cli_chat: what trained weights
+#     say, minutes each; the golden texts stand for them
+#   the rest of shift, grammar, several_at_once, chat: minutes; of saving: files and arguments, refused before the device is asked
+#   arguments, api_errors, model_support: the same; quantize_file: weights of every type are in "device"
+#   aio times the event loop; chat_readers needs a tokenizer; perf_harness, shape_model: plans, sizes; selftest opens Metal itself
+# The other files use no device: their engine is fake_engine's (generation, stops, delivery, aio, pool, session, interrupts),
+# or they load no weights (text, grammar masks, sampler chains, templates, readers; the scheduler's tests in C++).
 
 
 def run(suite: Suite, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
