@@ -5,16 +5,39 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from metal_sim import build
 
+METAL = build.HERE.parent.parent / "metal"
+
+
+def in_one_piece(path: Path, seen: set[str]) -> str:
+    """As the Metal device puts a file and its includes together (csrc/device/metal/sources.cpp)."""
+    seen.add(path.name)
+    out = []
+    for line in path.read_text().splitlines(keepends=True):
+        if line.startswith('#include "'):
+            name = line.split('"')[1]
+            if name not in seen:
+                out.append(in_one_piece(path.with_name(name), seen))
+        elif not line.startswith("#pragma once"):
+            out.append(line)
+    return "".join(out)
+
+
+@cache
+def production() -> dict[bytes, Path]:
+    """The production kernels: tests that run them one by one build the same files, and each is built once."""
+    return {in_one_piece(path, set()).encode(): path for path in METAL.glob("*.metal")}
+
 
 def compile_source(mode: str, source: bytes) -> Path:
     """Errors name the source's file: lines of a source that came as text are those of the kept copy."""
-    path = build.folder() / f"source-{hashlib.sha256(source).hexdigest()[:20]}.metal"
+    path = production().get(source) or build.folder() / f"source-{hashlib.sha256(source).hexdigest()[:20]}.metal"
     if not path.exists():
         temporary = path.with_suffix(f".{os.getpid()}")
         temporary.write_bytes(source)
