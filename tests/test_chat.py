@@ -83,6 +83,17 @@ def test_a_thinking_budget_ends_the_reasoning_and_the_answer_follows(model, budg
     assert model.generate(prompt[:split], temperature=0).text == reply.text
 
 
+@pytest.mark.parametrize("reasoning", ["low", "high"])
+def test_without_a_thought_tools_can_be_called(model, reasoning):
+    tool = {"name": "calculator.evaluate", "description": "Evaluates an arithmetic expression.", "parameters": {
+        "type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}}  # fmt: skip
+    options = {"tools": [tool], "reasoning": reasoning, "temperature": 0, "thinking_budget": 0}
+    asked = model.chat([{"role": "user", "content": "What is 127 times 34?"}], **options)
+    assert [call.arguments for call in asked.tool_calls] == [{"expression": "127 * 34"}]
+    assert (asked.reasoning, asked.reasoning_tokens) == ("", 0)
+    assert model.chat(COW, **options).text == "A cow says moo."
+
+
 def test_stop_strings_are_looked_for_in_the_answer_only(model):
     free = model.chat(COW, temperature=0, reasoning="high")
     word = next(w for w in free.reasoning.split() if w.isalpha() and w not in free.text)

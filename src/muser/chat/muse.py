@@ -75,6 +75,8 @@ class MuseReader:
 
     def closing(self, *, again: bool) -> list[int]:
         """With tools, the model chooses at first whom it speaks to; if that is itself again, it must be the user."""
+        if self.untouched and self._calls.tools is not None:
+            return []  # it has chosen nobody yet
         parts: list[str | int] = []
         if not self.untouched:
             parts += [*self._control(_EOM), *self._control(_START), "assistant"]

@@ -67,8 +67,8 @@ class Reader(Protocol):
         """The tokens that begin the reasoning, where the model may leave it out by beginning its answer."""
 
     def closing(self, *, again: bool) -> list[int]:
-        """The tokens that end the reasoning here, or leave it out, and begin the answer. ``again``: they ended a
-        reasoning of this answer before."""
+        """The tokens that end the reasoning here, or leave it out, and begin the answer. None: first the model
+        must choose what it begins. ``again``: they ended a reasoning of this answer before."""
 
 
 class TokenText:

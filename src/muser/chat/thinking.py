@@ -34,8 +34,9 @@ class ThinkingBudget:
             self._forced.extend(reader.opening())
         self._first = False
         if not self._forced and self._spent() and not reader.closes(token):
-            self._forced.extend(reader.closing(again=self._closed))
-            self._closed = True
+            closing = reader.closing(again=self._closed)
+            self._forced.extend(closing)
+            self._closed = self._closed or bool(closing)
         return self._forced.popleft() if self._forced else token
 
     def state(self) -> dict[str, Any]:
