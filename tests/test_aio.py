@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 
+import numpy as np
 import pytest
 from fake_engine import fake_model, free_slots, reply
 from test_grammar_engine import LARGE, ran_meanwhile, watch_sorting
@@ -123,6 +124,21 @@ async def everything(model):
     async with model.slots.acquire_async(prompt="x"):
         pass
     await settled(lambda: free_slots(model) == 2)
+
+
+@pytest.mark.parametrize("prompt", ["x", [5] * 100, range(5, 9), np.arange(5, 9)], ids=["text", "list", "range", "array"])
+async def test_no_prompt_is_converted_in_the_event_loop(monkeypatch, prompt):
+    model, callers = fake_model(slots=1), []
+    encode = model._core.encode
+    monkeypatch.setattr(model._core, "encode", lambda *a, **k: (callers.append(threading.get_ident()), encode(*a, **k))[1])
+    async with model.slots.acquire_async(prompt=prompt):
+        pass
+    with await model.slots.acquire_async(prompt=prompt):
+        pass
+    with pytest.raises(ParameterError, match="prompt"):
+        await model.slots.acquire_async(prompt=[-1])
+    assert len(callers) == 3 and threading.get_ident() not in callers
+    assert free_slots(model) == 1
 
 
 async def test_the_event_loop_never_waits_for_the_engine():

