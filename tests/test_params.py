@@ -128,5 +128,18 @@ def test_a_wrong_key_of_logit_bias_is_told_from_a_wrong_value():
     for key in ("the", 1.5, -1):
         with pytest.raises(ParameterError, match=r"must be a mapping whose keys are token ids, 0\.\.2147483647, not"):
             SamplingParams(logit_bias={key: 1.0})
-    with pytest.raises(ParameterError, match="must be of finite numbers"):
+    with pytest.raises(ParameterError, match="must be of numbers"):
         SamplingParams(logit_bias={1: "much"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["temperature", "dynatemp_range", "dynatemp_exponent", "top_n_sigma", "repetition_penalty", "presence_penalty", "frequency_penalty",
+     "dry_multiplier", "dry_base", "mirostat_tau", "mirostat_eta"],
+)  # fmt: skip
+def test_a_number_beyond_float32_is_told_the_limit(name):
+    with pytest.raises(ParameterError, match=r"3\.4e38, not 1e\+39") as caught:
+        SamplingParams(**{name: 1e39})
+    assert "finite" not in str(caught.value)
+    with pytest.raises(ParameterError, match=r"3\.4e38, or -inf, not 1e\+39"):
+        SamplingParams(logit_bias={1: 1e39})

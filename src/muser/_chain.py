@@ -80,7 +80,7 @@ def _biased(token: object) -> int:
 def _bias(value: object) -> float:
     if isinstance(value, (float, np.floating)) and value == -math.inf:
         return -math.inf
-    return checks.number("logit_bias", value, "must be of finite numbers, or -inf", -3.4e38, 3.4e38)
+    return checks.number("logit_bias", value, "must be of numbers in -3.4e38..3.4e38, or -inf", -checks.MOST, checks.MOST)
 
 
 def samplers(value: Any) -> tuple[str, ...]:

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from muser.errors import ParameterError
 
+MOST = 3.4e38
+"""What is left of float32's range, within which the sampler computes: where a message has 3.4e38, it means this."""
+
 
 def refuse(parameter: str, rule: str, value: object, index: int | None = None) -> ParameterError:
     """``index``: ``value`` is that element of the parameter, and the rule is the element's."""

@@ -19,23 +19,23 @@ from muser.grammar import Grammar
 MAX_SEED = 2**64 - 1
 MAX_TOP_LOGPROBS = 20
 _MAX_INT = 2**31 - 1
-_MOST = 3.4e38  # what float32 can hold
+_MOST = checks.MOST
 
 _NUMBERS = (  # name, rule, lowest, highest, whether the lowest itself is refused
-    ("dynatemp_range", "must be finite and at least 0", 0.0, _MOST, False),
-    ("dynatemp_exponent", "must be finite and above 0", 0.0, _MOST, True),
+    ("dynatemp_range", "must be in 0..3.4e38", 0.0, _MOST, False),
+    ("dynatemp_exponent", "must be above 0 and at most 3.4e38", 0.0, _MOST, True),
     ("typical_p", "must be above 0 and at most 1", 0.0, 1.0, True),
-    ("top_n_sigma", "must be finite and at least 0", 0.0, _MOST, False),
+    ("top_n_sigma", "must be in 0..3.4e38", 0.0, _MOST, False),
     ("xtc_probability", "must be in 0..1", 0.0, 1.0, False),
     ("xtc_threshold", "must be above 0 and at most 1", 0.0, 1.0, True),
-    ("repetition_penalty", "must be finite and above 0", 0.0, _MOST, True),
-    ("presence_penalty", "must be finite", -_MOST, _MOST, False),
-    ("frequency_penalty", "must be finite", -_MOST, _MOST, False),
-    ("dry_multiplier", "must be finite and at least 0", 0.0, _MOST, False),
-    ("dry_base", "must be finite and at least 1", 1.0, _MOST, False),
-    ("mirostat_tau", "must be finite and at least 0", 0.0, _MOST, False),
-    ("mirostat_eta", "must be finite and at least 0", 0.0, _MOST, False),
-    ("adaptive_target", "must be in 0..1, or negative for off", -_MOST, 1.0, False),
+    ("repetition_penalty", "must be above 0 and at most 3.4e38", 0.0, _MOST, True),
+    ("presence_penalty", "must be in -3.4e38..3.4e38", -_MOST, _MOST, False),
+    ("frequency_penalty", "must be in -3.4e38..3.4e38", -_MOST, _MOST, False),
+    ("dry_multiplier", "must be in 0..3.4e38", 0.0, _MOST, False),
+    ("dry_base", "must be in 1..3.4e38", 1.0, _MOST, False),
+    ("mirostat_tau", "must be in 0..3.4e38", 0.0, _MOST, False),
+    ("mirostat_eta", "must be in 0..3.4e38", 0.0, _MOST, False),
+    ("adaptive_target", "must be in 0..1, or negative (from -3.4e38) for off", -_MOST, 1.0, False),
     ("adaptive_decay", "must be in 0..0.99", 0.0, 0.99, False),
 )
 _INTEGERS = (
@@ -57,7 +57,7 @@ class SamplingParams:
 
     temperature: float = 1.0
     """Divides the logits after the filters. 0: always the most likely token (the first of equals) of what bias,
-    penalties and DRY made of the logits, without any filter or random number. Finite, >= 0."""
+    penalties and DRY made of the logits, without any filter or random number. In [0, 3.4e38]."""
 
     top_k: int = 0
     """Keep the k most likely tokens. 0 or -1: off; above the vocabulary: keeps all of it."""
@@ -198,7 +198,7 @@ class SamplingParams:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("temperature", checks.number("temperature", self.temperature, "must be finite and at least 0", 0, 3.4e38))
+        put("temperature", checks.number("temperature", self.temperature, "must be in 0..3.4e38", 0, _MOST))
         put("top_k", checks.integer("top_k", self.top_k, -1, _MAX_INT))
         put("top_p", checks.number("top_p", self.top_p, "must be above 0 and at most 1", 0, 1, above=True))
         put("min_p", checks.number("min_p", self.min_p, "must be in 0..1", 0, 1))
