@@ -1,7 +1,7 @@
 // Products with one to four rows, for decode. A SIMD-group computes NR outputs for all R rows: each lane takes every
 // 32nd unit of inputs (weight.h), unpacks a weight unit once, and multiplies it with those of all rows. Whatever NR and R
 // are, one row's sum is the same chain of operations: a result does not depend on its company. The input is in lane
-// order. NR is 2: measured, see docs/metal.md.
+// order. NR is even, and 2: measured, see docs/metal.md.
 #pragma once
 
 #include "product.h"
@@ -17,17 +17,60 @@ METAL_FUNC void set_row(thread WeightRows<NR> &rows, short r, device const uchar
     rows.odd[r] = odd_row(row, row_bytes);
 }
 
-// Multiplies one unit of every output with the input, of which `x` is the first quarter of the unit's first run, of row 0;
-// `x_second` of its second. kAhead quarters are loaded at once, the first with the weights, in front of a barrier that
-// orders nothing else: left alone, a compiler may put every load in front of its use, and the lane waits for memory many
-// times. FENCED is false where some lanes have no unit left.
-template <typename W, short NR, short R, bool FENCED>
-METAL_FUNC void multiply_unit(thread const WeightRows<NR> &rows, uint tile, ushort unit, device const float4 *x,
-                              device const float4 *x_second, uint x_stride4, uint halves, thread float (&sums)[NR][R]) {
+// What has to be known before a weight can be loaded. The arguments are loaded all at once, in front of a barrier that
+// orders nothing else: one that chooses between two others waits for memory once more.
+struct Begin {
+    uint cols, row_bytes, x_stride4, halves; // of the arguments
+    uint matrix, tile, outputs;              // which matrix, which of its tiles, how many outputs it has
+};
+METAL_FUNC void load_begin(constant ProductArgs &args, uint tile, thread Begin &begin) {
+    uint first_tile[4];
+    uint rows[4];
+    UNROLLED for (short m = 0; m < 4; ++m) {
+        first_tile[m] = args.first_tile[m];
+        rows[m] = args.rows[m];
+    }
+    const uint n_matrices = args.n_matrices;
+    begin.cols = args.cols;
+    begin.row_bytes = args.row_bytes;
+    begin.x_stride4 = args.x_stride / 4;
+    begin.halves = args.halves;
+    simdgroup_barrier(mem_flags::mem_none);
+    begin.matrix = 0;
+    begin.tile = tile;
+    begin.outputs = rows[0];
+    UNROLLED for (short m = 1; m < 4; ++m) {
+        const bool later = uint(m) < n_matrices && tile >= first_tile[m];
+        begin.matrix = later ? uint(m) : begin.matrix;
+        begin.tile = later ? tile - first_tile[m] : begin.tile;
+        begin.outputs = later ? rows[m] : begin.outputs;
+    }
+}
+
+// Where a unit's inputs begin: those of its first run, and how far from there those of its second. (One pointer: a second
+// takes two registers more.)
+struct UnitInputs {
+    device const float4 *first;
+    int step;
+};
+template <typename W>
+METAL_FUNC void set_inputs(thread UnitInputs &inputs, device const float *x, uint tile, uint unit) {
+    const uint run = first_run<W>(unit);
+    device const float4 *from = (device const float4 *)x + tile * (W::kRuns * 128) + run / 32 * 128;
+    inputs.first = from + run_place(run % 32);
+    inputs.step = int(run_place((run + W::kSecond) % 32)) - int(run_place(run % 32));
+}
+
+// Multiplies one unit of every output with its inputs. kAhead quarters are loaded at once, the first with the weights, in
+// front of such a barrier: left alone, a compiler may put every load in front of its use, and the lane waits for memory
+// many times. `whole` as in weight.h.
+template <typename W, short NR, short R>
+METAL_FUNC void multiply_unit(thread const WeightRows<NR> &rows, uint tile, ushort unit, bool whole,
+                              thread const UnitInputs &inputs, uint x_stride4, uint halves, thread float (&sums)[NR][R]) {
     enum { kAhead = R <= 2 || W::kRuns == 1 ? 4 : 2 };
     typename W::Raw raw[NR];
     UNROLLED for (short r = 0; r < NR; ++r)
-        W::load(rows.at[r] + ulong(tile) * W::kTileBytes, rows.odd[r], unit, raw[r]);
+        W::load(rows.at[r] + ulong(tile) * W::kTileBytes, rows.odd[r], unit, whole, raw[r]);
     float2 scale[NR];
     float2 low[NR];
     UNROLLED for (short part = 0; part < W::kRuns; ++part) {
@@ -37,9 +80,8 @@ METAL_FUNC void multiply_unit(thread const WeightRows<NR> &rows, uint tile, usho
             float4 in[kAhead][R];
             UNROLLED for (short k = 0; k < kAhead; ++k)
                 UNROLLED for (short c = 0; c < R; ++c)
-                    in[k][c] = (part == 0 ? x : x_second)[c * x_stride4 + 32 * (batch + k)];
-            if (FENCED)
-                simdgroup_barrier(mem_flags::mem_none);
+                    in[k][c] = (part == 0 ? inputs.first : inputs.first + inputs.step)[c * x_stride4 + 32 * (batch + k)];
+            simdgroup_barrier(mem_flags::mem_none);
             if (part == 0 && batch == 0)
                 UNROLLED for (short r = 0; r < NR; ++r)
                     W::scales(raw[r], unit, scale[r], low[r]);
@@ -65,21 +107,48 @@ METAL_FUNC void multiply_unit(thread const WeightRows<NR> &rows, uint tile, usho
     }
 }
 
+// The end of a row, `units` that are less than a tile. Each half of the SIMD-group takes every second output: of a tile that
+// is at most half full as many lanes are at work as of a full one. A lane without a unit takes the last for nothing, so that
+// all meet at the barrier.
 template <typename W, short NR, short R>
-METAL_FUNC void row_products(thread const WeightRows<NR> &rows, constant ProductArgs &args, device const float *x, ushort lane,
+METAL_FUNC void multiply_rest(thread const WeightRows<NR> &rows, uint tile, uint units, device const float *x,
+                              thread const Begin &begin, ushort lane, thread float (&sums)[NR][R]) {
+    const bool odd = lane >= 16;
+    WeightRows<NR / 2> mine;
+    UNROLLED for (short r = 0; r < NR / 2; ++r) {
+        mine.at[r] = rows.at[2 * r] + (odd ? rows.at[2 * r + 1] - rows.at[2 * r] : 0);
+        mine.odd[r] = odd ? rows.odd[2 * r + 1] : rows.odd[2 * r];
+    }
+    for (uint at = 0; at < units; at += 16) {
+        const uint unit = at + lane % 16, taken = min(unit, units - 1);
+        float ends[NR / 2][R];
+        UNROLLED for (short r = 0; r < NR / 2; ++r)
+            UNROLLED for (short c = 0; c < R; ++c)
+                ends[r][c] = odd ? sums[2 * r + 1][c] : sums[2 * r][c];
+        UnitInputs from;
+        set_inputs<W>(from, x, tile, taken);
+        multiply_unit<W, NR / 2, R>(mine, tile, taken, false, from, begin.x_stride4, begin.halves, ends);
+        UNROLLED for (short r = 0; r < NR / 2; ++r)
+            UNROLLED for (short c = 0; c < R; ++c) {
+                sums[2 * r][c] = unit < units && !odd ? ends[r][c] : sums[2 * r][c];
+                sums[2 * r + 1][c] = unit < units && odd ? ends[r][c] : sums[2 * r + 1][c];
+            }
+    }
+}
+
+template <typename W, short NR, short R>
+METAL_FUNC void row_products(thread const WeightRows<NR> &rows, thread const Begin &begin, device const float *x, ushort lane,
                              thread float (&sums)[NR][R]) {
     UNROLLED for (short r = 0; r < NR; ++r)
         UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = 0.0f;
-    const uint units = args.cols / 16 / W::kRuns, tiles = units / 32, tile_x = W::kRuns * 128; // float4
-    const uint x_stride4 = args.x_stride / 4, halves = args.halves;
-    const uint run = first_run<W>(lane);
-    device const float4 *from = (device const float4 *)x + run / 32 * 128 + run_place(run % 32);
-    device const float4 *from_second = (device const float4 *)x + run / 32 * 128 + run_place((run + W::kSecond) % 32);
-    for (uint tile = 0; tile < tiles; ++tile, from += tile_x, from_second += tile_x)
-        multiply_unit<W, NR, R, true>(rows, tile, lane, from, from_second, x_stride4, halves, sums);
-    if (lane < units % 32)
-        multiply_unit<W, NR, R, false>(rows, tiles, lane, from, from_second, x_stride4, halves, sums);
+    const uint units = begin.cols / 16 / W::kRuns, tiles = units / 32;
+    UnitInputs from;
+    set_inputs<W>(from, x, 0, lane);
+    for (uint tile = 0; tile < tiles; ++tile, from.first += W::kRuns * 128)
+        multiply_unit<W, NR, R>(rows, tile, lane, true, from, begin.x_stride4, begin.halves, sums);
+    if (units % 32 != 0)
+        multiply_rest<W, NR, R>(rows, tiles, units % 32, x, begin, lane, sums);
     UNROLLED for (short r = 0; r < NR; ++r)
         UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = tree_sum(sums[r][c]);
@@ -96,17 +165,16 @@ kernel void matvec(constant ProductArgs &args [[buffer(0)]], device const float 
                    device float *out2 [[buffer(12)]], device float *out3 [[buffer(13)]],
                    uint threadgroup_index [[threadgroup_position_in_grid]], ushort lane [[thread_index_in_simdgroup]],
                    ushort group [[simdgroup_index_in_threadgroup]], ushort n_groups [[simdgroups_per_threadgroup]]) {
-    const uint tile = threadgroup_index * n_groups + group;
-    const uint m = matrix_of_tile(args, tile);
-    const uint first = (tile - of_matrix(m, args.first_tile)) * NR;
-    const uint outputs = of_matrix(m, args.rows);
+    Begin begin;
+    load_begin(args, threadgroup_index * n_groups + group, begin);
+    const uint m = begin.matrix, first = begin.tile * NR, outputs = begin.outputs;
     if (first >= outputs)
         return;
     WeightRows<NR> rows;
     UNROLLED for (short r = 0; r < NR; ++r) // the last tile may be short
-        set_row(rows, r, choose(m, w0, w1, w2, w3), min(first + r, outputs - 1), args.row_bytes);
+        set_row(rows, r, choose(m, w0, w1, w2, w3), min(first + r, outputs - 1), begin.row_bytes);
     float sums[NR][R];
-    row_products<W, NR, R>(rows, args, x, lane, sums);
+    row_products<W, NR, R>(rows, begin, x, lane, sums);
     if (lane != 0)
         return;
     const uint out_stride = of_matrix(m, args.out_stride);
@@ -126,24 +194,25 @@ kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const fl
                        device float *out [[buffer(6)]], uint threadgroup_index [[threadgroup_position_in_grid]],
                        ushort lane [[thread_index_in_simdgroup]], ushort group [[simdgroup_index_in_threadgroup]],
                        ushort n_groups [[simdgroups_per_threadgroup]]) {
-    const uint first = (threadgroup_index * n_groups + group) * NR;
-    const uint outputs = args.rows[0];
+    Begin begin; // of the second matrix, which has as many outputs as the first, and no first tile either
+    load_begin(args, threadgroup_index * n_groups + group, begin);
+    const uint first = begin.tile * NR, outputs = begin.outputs;
     if (first >= outputs)
         return;
     WeightRows<2 * NR> rows;
     UNROLLED for (short r = 0; r < NR; ++r) {
-        set_row(rows, r, gate, min(first + r, outputs - 1), args.row_bytes);
-        set_row(rows, NR + r, up, min(first + r, outputs - 1), args.row_bytes);
+        set_row(rows, 2 * r, gate, min(first + r, outputs - 1), begin.row_bytes);
+        set_row(rows, 2 * r + 1, up, min(first + r, outputs - 1), begin.row_bytes);
     }
     float sums[2 * NR][R];
-    row_products<W, 2 * NR, R>(rows, args, x, lane, sums);
+    row_products<W, 2 * NR, R>(rows, begin, x, lane, sums);
     if (lane != 0)
         return;
     UNROLLED for (short c = 0; c < R; ++c)
         UNROLLED for (short r = 0; r < NR; ++r)
             if (first + r < outputs) {
-                const float a = finish(args, 0, gate_bias, first + r, sums[r][c]);
-                const float b = finish(args, 1, up_bias, first + r, sums[NR + r][c]);
+                const float a = finish(args, 0, gate_bias, first + r, sums[2 * r][c]);
+                const float b = finish(args, 1, up_bias, first + r, sums[2 * r + 1][c]);
                 out[ulong(c) * args.out_stride[0] + lane_order(first + r)] = activate(args.gelu, a) * b;
             }
 }

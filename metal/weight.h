@@ -4,14 +4,15 @@
 //     struct T {
 //         enum { kRuns, kSecond, kTileBytes, kScaled, kLow };
 //         struct Raw { ... };                                  // a unit's bytes, in registers
-//         static void load(tile, odd, unit, raw);
+//         static void load(tile, odd, unit, whole, raw);
 //         static void scales(raw, unit, scale, low);           // of the unit's first and second run
 //         static float4 quarter(raw, unit, part, k, halves);   // values 4 k .. of run `part`: 0 or 1
 //     };
 //
 // `unit` is 0..31; `odd` is 2 where the row begins in the middle of a word, else 0. load() is apart from the rest so
-// that the loads of several units are in flight before one is used. A quarter is four whole numbers below 2048 (or, where
-// kScaled is 0, the values themselves): value = scale * whole - low; low is used only where kLow is 1. `halves` is
+// that the loads of several units are in flight before one is used. `whole`, which the compiler knows, says that the
+// SIMD-group loads a whole tile, each lane the unit of its number. A quarter is four whole numbers below 2048 (or, where
+// kScaled is 0, the values themselves): value = scale * number - low; low is used only where kLow is 1. `halves` is
 // kHalves, see whole4().
 #pragma once
 
@@ -35,14 +36,41 @@ struct SplitBytes {
     uint end; // the last two bytes, where the first word begins two bytes early
     bool split;
 };
-METAL_FUNC void load_split(device const uchar *p, bool split, thread SplitBytes &bytes) {
+METAL_FUNC void load_split_words(device const uchar *p, bool split, thread SplitBytes &bytes) { // all but `end`
     bytes.words = bytes16(split ? p - 2 : p);
-    bytes.end = ushort_at(split ? p + 14 : p);
+    bytes.end = 0;
     bytes.split = split;
+}
+METAL_FUNC void load_split(device const uchar *p, bool split, thread SplitBytes &bytes) {
+    load_split_words(p, split, bytes);
+    bytes.end = ushort_at(split ? p + 14 : p);
 }
 METAL_FUNC uint split_word(thread const SplitBytes &bytes, ushort k) {
     const uint low = word_of(bytes.words, k), high = k == 3 ? bytes.end : word_of(bytes.words, k + 1);
     return bytes.split ? low >> 16 | high << 16 : low;
+}
+
+// A half at a multiple of 2 and the 16 bytes after it, as the five words they lie in. The half is the lower part of the
+// first (`split`) or the upper. Where it is the lower, the last word ends two bytes behind the block, and behind the matrix
+// where the block is its last. That cannot be in a `whole` tile: a row that ends with one has a number of blocks that is
+// even and begins at a word, so that its last block begins in the middle of one.
+struct HeadedBytes {
+    uint4 words;
+    uint last;
+    bool split;
+};
+METAL_FUNC void load_headed(device const uchar *head, bool split, bool whole, thread HeadedBytes &bytes) {
+    device const uchar *p = split ? head : head - 2;
+    bytes.words = bytes16(p);
+    bytes.last = whole || !split ? *(device const uint *)(p + 16) : ushort_at(p + 16);
+    bytes.split = split;
+}
+METAL_FUNC float head_of(thread const HeadedBytes &bytes) {
+    return low_half(bytes.split ? bytes.words.x : bytes.words.x >> 16);
+}
+METAL_FUNC uint headed_word(thread const HeadedBytes &bytes, ushort k) {
+    const uint first = word_of(bytes.words, k), next = k == 3 ? bytes.last : word_of(bytes.words, k + 1);
+    return bytes.split ? first >> 16 | next << 16 : next;
 }
 
 // 0x6400 | b is the half 1024 + b: one operation makes two numbers of two fields, where conversions of integers run at a
@@ -105,7 +133,7 @@ METAL_FUNC void unpack(device const uchar *row, uint odd, uint i, thread float4 
     const ushort unit = W::kRuns == 1 ? in_tile : in_tile / (2 * W::kSecond) * W::kSecond + in_tile % W::kSecond;
     const ushort part = W::kRuns == 1 ? 0 : in_tile / W::kSecond % 2;
     typename W::Raw raw;
-    W::load(row + ulong(i / (32 * W::kRuns)) * W::kTileBytes, odd, unit, raw);
+    W::load(row + ulong(i / (32 * W::kRuns)) * W::kTileBytes, odd, unit, false, raw);
     float2 scales = float2(1.0f);
     float2 lows = float2(0.0f);
     W::scales(raw, unit, scales, lows);

@@ -19,7 +19,7 @@ struct Q2_K {
         uint packed[2];
     };
     static METAL_FUNC uint run(ushort unit) { return first_run<Q2_K>(unit) % 16; }
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         device const uchar *block = tile + 84 * (unit / 8);
         raw.q = bytes16(block + 16 + two_bit_offset(run(unit)));
         raw.d = *(device const uint *)(block + 80);
@@ -47,7 +47,7 @@ struct Q3_K {
     static METAL_FUNC uint scale_bits(device const uchar *scales, uint g) {
         return (scales[g % 8] >> (g / 8 * 4) & 15u) | (scales[8 + g % 4] >> (g / 4 * 2) & 3u) << 4;
     }
-    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, bool, thread Raw &raw) {
         const uint at = 110 * (unit / 8);
         device const uchar *block = tile + at;
         const bool split = ((at ^ odd) & 2u) != 0;
@@ -85,7 +85,7 @@ struct Q4_K {
     struct Raw {
         uint4 header, q;
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         device const uchar *block = tile + 144 * (unit / 8);
         raw.header = aligned_bytes16(block);
         raw.q = aligned_bytes16(block + 16 + unit % 8 * 16);
@@ -105,7 +105,7 @@ struct Q5_K {
     struct Raw {
         uint4 header, high, low;
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         device const uchar *block = tile + 176 * (unit / 8);
         raw.header = aligned_bytes16(block);
         raw.high = aligned_bytes16(block + 16 + unit % 2 * 16);
@@ -127,13 +127,18 @@ struct Q6_K {
         SplitBytes low, high;
         float d;
         int scales[2];
+        bool whole;
     };
     static METAL_FUNC uint run(ushort unit) { return first_run<Q6_K>(unit) % 16; }
-    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, bool whole, thread Raw &raw) {
         const uint at = 210 * (unit / 8);
         device const uchar *block = tile + at;
         const bool split = ((at ^ odd) & 2u) != 0;
-        load_split(block + unit % 8 * 16, split, raw.low);
+        raw.whole = whole;
+        if (whole)
+            load_split_words(block + unit % 8 * 16, split, raw.low);
+        else
+            load_split(block + unit % 8 * 16, split, raw.low);
         load_split(block + 128 + two_bit_offset(run(unit)), split, raw.high);
         raw.d = half_at(block + 208);
         for (short k = 0; k < 2; ++k)
@@ -143,8 +148,13 @@ struct Q6_K {
         scale = raw.d * float2(float(raw.scales[0]), float(raw.scales[1]));
     }
     static METAL_FUNC float4 quarter(thread const Raw &raw, ushort unit, ushort part, ushort k, uint halves) {
+        SplitBytes low = raw.low;
+        if (raw.whole && k == 3) { // the end is in the next lane's first word; behind the eighth are the first's high bits
+            const uint first = unit % 8 == 0 ? raw.high.words.x : raw.low.words.x;
+            low.end = simd_shuffle(first, ushort(unit / 8 * 8 + (unit + 1) % 8));
+        }
         const uint high = moved(split_word(raw.high, k), two_bit_shift(run(unit)) + 4 * part, 4) & 0x30303030u;
-        return whole4((split_word(raw.low, k) >> (4 * part) & 0x0f0f0f0fu) | high, 0x003f003fu, 32.0h, halves);
+        return whole4((split_word(low, k) >> (4 * part) & 0x0f0f0f0fu) | high, 0x003f003fu, 32.0h, halves);
     }
 };
 
@@ -155,7 +165,7 @@ struct IQ4_XS {
         uint2 header;
         uint2 nibbles[2];
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         device const uchar *block = tile + 136 * (unit / 8);
         raw.header = *(device const uint2 *)block;
         for (short k = 0; k < 2; ++k)

@@ -11,7 +11,7 @@ struct Q8_0 {
         SplitBytes bytes;
         float d;
     };
-    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, bool, thread Raw &raw) {
         const uint at = 34 * (unit / 2);
         load_split(tile + at + 2 + 16 * (unit % 2), ((at ^ odd) & 2u) == 0, raw.bytes);
         raw.d = half_at(tile + at);
@@ -26,16 +26,14 @@ struct Q8_0 {
 struct Q4_0 {
     enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0 };
     struct Raw {
-        SplitBytes nibbles;
-        float d;
+        HeadedBytes nibbles; // headed by d
     };
-    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
-        load_split(tile + 18 * unit + 2, ((18 * unit ^ odd) & 2u) == 0, raw.nibbles);
-        raw.d = half_at(tile + 18 * unit);
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, bool whole, thread Raw &raw) {
+        load_headed(tile + 18 * unit, ((18 * unit ^ odd) & 2u) == 0, whole, raw.nibbles);
     }
-    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(head_of(raw.nibbles)); }
     static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
-        return whole4_at(split_word(raw.nibbles, k), 4 * part, 0x000f000fu, 8.0h, halves);
+        return whole4_at(headed_word(raw.nibbles, k), 4 * part, 0x000f000fu, 8.0h, halves);
     }
 };
 
@@ -46,7 +44,7 @@ struct Q4_1 {
         uint header;
         uint4 nibbles;
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         raw.header = *(device const uint *)(tile + 20 * unit);
         raw.nibbles = bytes16(tile + 20 * unit + 4);
     }
@@ -74,7 +72,7 @@ struct Q5_0 {
         uint bits;
         float d;
     };
-    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, bool, thread Raw &raw) {
         device const uchar *block = tile + 22 * unit;
         load_split(block + 6, ((22 * unit ^ odd) & 2u) == 0, raw.nibbles);
         raw.bits = ushort_at(block + 2) | ushort_at(block + 4) << 16;
@@ -93,7 +91,7 @@ struct Q5_1 {
         uint2 header;
         uint2 nibbles[2];
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         device const uint2 *block = (device const uint2 *)(tile + 24 * unit);
         raw.header = block[0];
         raw.nibbles[0] = block[1];
@@ -113,15 +111,13 @@ struct Q5_1 {
 struct IQ4_NL {
     enum { kRuns = 2, kSecond = 1, kTileBytes = 32 * 18, kScaled = 1, kLow = 0 };
     struct Raw {
-        SplitBytes nibbles;
-        float d;
+        HeadedBytes nibbles; // headed by d
     };
-    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, thread Raw &raw) {
-        load_split(tile + 18 * unit + 2, ((18 * unit ^ odd) & 2u) == 0, raw.nibbles);
-        raw.d = half_at(tile + 18 * unit);
+    static METAL_FUNC void load(device const uchar *tile, uint odd, ushort unit, bool whole, thread Raw &raw) {
+        load_headed(tile + 18 * unit, ((18 * unit ^ odd) & 2u) == 0, whole, raw.nibbles);
     }
-    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(raw.d); }
+    static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &) { scale = float2(head_of(raw.nibbles)); }
     static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
-        return levels4(split_word(raw.nibbles, k), 4 * part);
+        return levels4(headed_word(raw.nibbles, k), 4 * part);
     }
 };

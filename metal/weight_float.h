@@ -8,7 +8,7 @@ struct F32 {
     struct Raw {
         float4 values[4];
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         for (short k = 0; k < 4; ++k)
             raw.values[k] = *(device const float4 *)(tile + 64 * unit + 16 * k);
     }
@@ -21,7 +21,7 @@ struct F16 {
     struct Raw {
         uint4 words[2];
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         raw.words[0] = aligned_bytes16(tile + 32 * unit);
         raw.words[1] = aligned_bytes16(tile + 32 * unit + 16);
     }
@@ -39,7 +39,7 @@ struct BF16 {
     struct Raw {
         uint4 words[2];
     };
-    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, thread Raw &raw) {
+    static METAL_FUNC void load(device const uchar *tile, uint, ushort unit, bool, thread Raw &raw) {
         raw.words[0] = aligned_bytes16(tile + 32 * unit);
         raw.words[1] = aligned_bytes16(tile + 32 * unit + 16);
     }

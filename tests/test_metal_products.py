@@ -78,6 +78,18 @@ def test_a_row_is_the_same_at_every_width_and_right(quant: str, mode: str) -> No
     close(np.concatenate(alone), values, x)
 
 
+# A whole tile that ends the row, rows that begin in the middle of a word, and rests of one, eight and 24 units.
+@pytest.mark.parametrize("quant, cols", [("Q4_0", 1024), ("Q4_0", 1056), ("IQ4_NL", 1056), ("Q6_K", 1280), ("Q4_K", 1792)])
+def test_whole_tiles_and_what_is_left(quant: str, cols: int) -> None:
+    stored, values = matrix(quant, 3, cols, 1)
+    x = np.random.default_rng(2).standard_normal((2, cols)).astype(np.float32)
+    (out,) = matvec(quant, "check", [stored], [None], x)
+    close(out, values, x)
+    for i in range(2):
+        (alone,) = matvec(quant, "check", [stored], [None], x[i : i + 1])
+        assert alone.tobytes() == out[i].tobytes()
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_four_matrices_in_one_dispatch_with_biases_scale_and_cap(mode: str) -> None:
     rng = np.random.default_rng(3)

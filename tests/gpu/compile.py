@@ -11,7 +11,7 @@ from metal_sim import build
 ROOT = Path(__file__).resolve().parent.parent.parent
 METAL, OUT = ROOT / "metal", ROOT / "build" / "gpu"
 TUNED = ("q8_0", "q4_0", "q4_k", "q6_k")
-OUTPUTS = (1, 2, 4)
+OUTPUTS = (2, 4)
 # Loop strength reduction gives every load of a loop a pointer of its own: too many registers, too few threads to hide
 # the latency of memory.
 build._PTX += ["-mllvm", "-disable-lsr"]
