@@ -8,6 +8,7 @@ from pathlib import Path
 import metal_kernels
 import numpy as np
 import test_metal_attention as attention
+import test_metal_rows
 from metal_kernels import packed, records
 from metal_sim.cuda import Library
 
@@ -22,13 +23,15 @@ def use_gpu(folder: Path) -> None:
         library = libraries.setdefault(name, Library(folder / f"{name}.ptx"))
         library.run(kernel, buffers, grid=grid, group=(threads,), **options)
 
-    attention.run = metal_kernels.run = run
+    attention.run = test_metal_rows.run = metal_kernels.run = run
 
 
 def run_all(folder: Path, check: Check, small: bool) -> None:
     use_gpu(folder)
-    for kv in ("f16", "f32"):
+    for kv in ("f16", "f32", "q8_0"):
         attend(check, kv, 300 if small else 8192)
+    for dim in (32, 96, 128):
+        stored_q8_0(check, dim)
     norms(folder, check, 6656)
 
 
@@ -59,6 +62,15 @@ def attend(check: Check, kv: str, keys: int) -> None:
         part = slice(5, 9)
         some, _ = case.run(rows[part], query[part], key[part], value[part], angles[part], **arguments)
         check("  rows bit-identical in other tiles", some.tobytes() == np.ascontiguousarray(got[part]).tobytes())
+
+
+def stored_q8_0(check: Check, dim: int) -> None:
+    name = f"keys and values of {dim} stored in q8_0 are those of float rounded by the definition"
+    try:
+        test_metal_rows.test_heads_in_q8_0_are_those_of_float_rounded_by_the_definition(dim, "gpu")
+        check(name, True)
+    except AssertionError as error:
+        check(name, False, str(error))
 
 
 def norms(folder: Path, check: Check, cols: int) -> None:
