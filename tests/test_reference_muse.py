@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import toy_reference
 from accuracy import pooled, relative_rms
-from engines import DATA, decode, greedy, open_engine, prefill, stepwise
+from engines import DATA, DEVICE, decode, greedy, open_engine, prefill, stepwise
 from gguf import GGUFValueType
 from variants import with_metadata, with_scalar_pattern, with_weights
 
@@ -44,7 +44,7 @@ def worst(actual: np.ndarray, expected: np.ndarray) -> float:
 
 
 def test_one_pass_gives_the_reference_logits_and_residuals(reference: dict[str, np.ndarray]) -> None:
-    logits, residuals = _muser.testing.forward_taps(str(TINY), reference["ids"], kv_dtype="f32", threads=1)
+    logits, residuals = _muser.testing.forward_taps(str(TINY), reference["ids"], kv_dtype="f32", threads=1, device=DEVICE)
     for layer, (actual, expected) in enumerate(zip(residuals, reference["residuals"], strict=True)):
         share = worst(actual, expected) / float(np.abs(expected).max())  # residuals reach +-20, logits +-6
         assert share < TOLERANCE / 6, f"residual before layer {layer}"

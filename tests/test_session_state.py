@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engines import DEVICE, decode, open_engine, prefill
-from toy import write_toy
+from toy import NARROW, write_toy
 
 from muser import _muser
 from muser.errors import ParameterError
@@ -26,7 +26,9 @@ SLOTS = 4
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     family, kv_dtype = request.param
     file = tmp_path_factory.mktemp("toy") / f"{family} {kv_dtype}.gguf"
-    small = {"pattern": [True, False]} if family == "muse-glimmer" else {}
+    small: dict[str, object] = {"pattern": [True, False]} if family == "muse-glimmer" else {}
+    if DEVICE == "metal":
+        small |= NARROW
     write_toy(file, family, quant="Q8_0", context=CONTEXT, layers=2, **small)
     return file
 

@@ -18,7 +18,7 @@ from quant_blocks import ALL_TYPES, block_size, random_weights
 from toy_vocab import Vocab, bpe_vocab, sentencepiece_vocab
 
 ARCHITECTURES = ("muse-glimmer", "llama", "qwen2", "qwen3", "gemma3")
-__all__ = ["ALL_TYPES", "ARCHITECTURES", "VARIANTS", "Toy", "toy_params", "write_toy"]
+__all__ = ["ALL_TYPES", "ARCHITECTURES", "NARROW", "VARIANTS", "Toy", "toy_params", "write_toy"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ FAMILY: dict[str, dict[str, Any]] = {
     "gemma3": {"layers": 6, "window": 16, "eps": 1e-6, "theta": 1000000.0, "qk_norm": True, "post_norms": True, "tied": True,
                    "tokenizer": "spm"},
 }  # fmt: skip
+
+# For many tokens on the simulated Metal device: one block of 32 wherever a shape is free.
+NARROW: dict[str, Any] = {"d_model": 32, "d_ff": 32, "heads": 2, "kv_heads": 1, "head_dim": 32}
 
 # name -> (architecture, overrides)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
