@@ -87,7 +87,7 @@ def bad_calls(model, session):
     for rows in (None, 5, "ab", [session], [(None, 1)], [(session,)], [(session, 1, 2)], [], [(session, 1), (other, 1)]):
         yield "rows", lambda rows=rows: muser.decode_group(rows)
     for token in (None, 1.5, True, "a", -1, 10**9):
-        yield "tokens", lambda token=token: muser.decode_group([(session, token)])
+        yield "rows", lambda token=token: muser.decode_group([(session, token)])
         yield "token", lambda token=token: session.decode(token)
         yield "tokens", lambda token=token: session.prefill([1, token])
         yield "tokens", lambda token=token: model.detokenize([1, token])
@@ -111,7 +111,7 @@ def bad_calls(model, session):
         yield "kv_dtype", lambda value=value: muser.Model.tiny(kv_dtype=value)
     yield "context", lambda: muser.Model.tiny(context=1)
     yield "prompt", lambda: model.generate("\ud800")
-    yield "texts[1]", lambda: model.embed(["a", "\ud800"])
+    yield "texts", lambda: model.embed(["a", "\ud800"])
     yield "tokens", lambda: session.prefill("\ud800")
     for value in UNPRINTABLE:
         for name in ("top_k", "temperature", "stop", "stop_token_ids", "seed", "logit_bias"):
@@ -181,11 +181,34 @@ def test_a_bad_element_is_named_by_its_index(model):
             lambda: model.detokenize([1, True]),
             lambda: model.generate([1, None]),
             lambda: model.generate("a", stop_token_ids=[1, 2.5]),
+            lambda: model.generate("a", stop_token_ids=[1, 10**9]),
+            lambda: model.generate("a", dry_sequence_breakers=["x", (1, -5)]),
+            lambda: model.generate("a", dry_sequence_breakers=["x", (1, 10**6)]),
             lambda: muser.decode_group([(session, 1), (session,)]),
         ):
-            with pytest.raises(ParameterError, match=r"\[1\] must be") as caught:
+            with pytest.raises(ParameterError, match=r"\[1\] must (be|hold) ") as caught:
                 call()
             assert caught.value.index == 1
+
+
+def test_an_element_inside_an_element_is_its_field(model):
+    with model.session() as session, model.session() as other:
+        for call, parameter, field in (
+            (lambda: model.embed(["a", 5]), "texts", None),
+            (lambda: model.embed([[1], [10**9]]), "texts", "[0]"),
+            (lambda: muser.decode_group([(session, 1), (other, 10**9)]), "rows", "token"),
+        ):
+            with pytest.raises(ParameterError, match=rf"{parameter}\[1\]") as caught:
+                call()
+            error = caught.value
+            assert (error.parameter, error.index, error.field) == (parameter, 1, field)
+            assert error.value in (5, 10**9)
+
+
+def test_a_session_without_logits_says_so(model):
+    with model.session() as session, pytest.raises(ParameterError, match="after a prefill or decode") as caught:
+        session.sample(Sampler(seed=1))
+    assert caught.value.parameter == "session"
 
 
 def test_a_path_need_not_be_utf8(model, tmp_path):

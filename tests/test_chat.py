@@ -195,6 +195,7 @@ def test_tools_reach_the_template_and_calls_come_back(model):
         ({"reasoning": "low", "chat_template": "{{ messages[0].content }}"}, "reasoning"),
         ({"chat_template": "tool_use"}, "chat_template"),
         ({"chat_template": 5}, "chat_template"),
+        ({"chat_template": ""}, "chat_template"),
         ({"chat_template_kwargs": [1]}, "chat_template_kwargs"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
         ({"tools": "x"}, "tools"),
@@ -208,6 +209,54 @@ def test_a_wrong_argument_is_named(model, options, parameter):
     assert caught.value.parameter == parameter
     with pytest.raises(TypeError):
         model.chat(COW, temprature=1)
+
+
+def test_what_is_wrong_in_chat_template_kwargs_is_named_by_its_key(model):
+    for given, field in (({"x": object()}, "x"), ({"x": [1, {"y": {1}}]}, "x[1].y"), ({5: 1}, "keys")):
+        with pytest.raises(ParameterError, match=rf"chat_template_kwargs\.{re.escape(field)} ") as caught:
+            model.chat(COW, chat_template_kwargs=given)
+        assert (caught.value.parameter, caught.value.field) == ("chat_template_kwargs", field)
+
+
+@pytest.fixture
+def unspelling(model, monkeypatch):
+    """A vocabulary without U+0004, as SmolLM2's."""
+    tokenizer = model.tokenizer
+    encode_parts = tokenizer.encode_parts
+
+    def refusing(parts, **options):
+        if any(isinstance(part, str) and "\x04" in part for part in parts):
+            raise ParameterError("text[6] is '\\x04', which this model's vocabulary cannot spell", parameter="text", value="\x04")
+        return encode_parts(parts, **options)
+
+    monkeypatch.setattr(tokenizer, "encode_parts", refusing)
+    return model
+
+
+@pytest.mark.parametrize(
+    "message, field",
+    [
+        ({"role": "user", "content": "a\x04b"}, "content"),
+        ({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "\x04"}]}, "content[1].text"),
+        ({"role": "assistant", "content": "a", "reasoning_content": "\x04"}, "reasoning_content"),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {"x": ["\x04"]}}}]}, "tool_calls[0].function.arguments.x[0]"),
+    ],
+)  # fmt: skip
+def test_text_that_the_vocabulary_cannot_spell_is_found_in_its_message(unspelling, message, field):
+    source = "{% for m in messages %}{{ m | tojson }}\x04{% endfor %}"
+    conversation = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, message]
+    for ask in (unspelling.chat_prompt, unspelling.chat, unspelling.chat_stream):
+        with pytest.raises(ParameterError, match=r"messages\[2\].*without '\\x04'") as caught:
+            ask(conversation, chat_template=source)
+        assert (caught.value.parameter, caught.value.index, caught.value.field) == ("messages", 2, field)
+    with pytest.raises(ParameterError, match=r"tools\[0\].description ") as caught:
+        unspelling.chat(COW, tools=[{"name": "f", "description": "\x04"}])
+    assert (caught.value.parameter, caught.value.index, caught.value.field) == ("tools", 0, "description")
+    with pytest.raises(TemplateError, match="the chat template writes"):
+        unspelling.chat(conversation[:2], chat_template=source)
+    with pytest.raises(ParameterError, match="messages must") as caught:
+        unspelling.chat(COW, chat_template="{{ '%c' % 4 }}")
+    assert (caught.value.parameter, caught.value.index) == ("messages", None)
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,9 @@ def test_a_line_that_is_not_utf8_is_left_out(capsys, monkeypatch):
 
 
 def test_a_full_context_is_one_line(capsys, monkeypatch):
-    assert converse(monkeypatch, "word " * 300) == 1
+    assert converse(monkeypatch, "word " * 300 + "\nHi", "--system", "Be kind.") == 0
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and "context" in err
+    assert out.count("\n") == 1 and err.count("\n") == 1 and "context" in err and "/reset" not in err
     assert converse(monkeypatch, "Hi\n" + "word " * 300 + "\nHi") == 0
     out, err = capsys.readouterr()
     assert out.count("\n") == 2 and "/reset" in err
@@ -88,3 +88,26 @@ def test_a_full_context_is_one_line(capsys, monkeypatch):
 def test_wrong_arguments(arguments, monkeypatch):
     with pytest.raises(SystemExit):
         converse(monkeypatch, "Hi", *arguments)
+
+
+def test_a_line_that_the_vocabulary_cannot_spell_is_left_out(capsys, monkeypatch):
+    chat_stream, asked = muser.Model.chat_stream, []
+
+    def refusing(model, messages, *arguments, **options):
+        asked.append(len(messages))
+        if "\x04" in messages[-1]["content"]:
+            raise muser.ParameterError("no such character", parameter="messages", index=len(messages) - 1, field="content")
+        return chat_stream(model, messages, *arguments, **options)
+
+    monkeypatch.setattr(muser.Model, "chat_stream", refusing)
+    assert converse(monkeypatch, "a\x04\nHi\na\x04b\nHi", "--max-tokens", "2") == 0
+    out, err = capsys.readouterr()
+    assert asked == [1, 1, 3, 3] and out.count("\n") == 2
+    assert err == "muser: no such character\n" * 2
+
+
+def test_a_file_without_a_template_is_told_in_the_words_of_the_command_line(capsys, monkeypatch):
+    monkeypatch.setattr("muser.text.tokenizer.read_templates", lambda metadata: {})
+    assert converse(monkeypatch, "Hi") == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "no chat template" in err and "chat_template" not in err and err.count("\n") == 1

@@ -105,8 +105,16 @@ def breakers(value: Any) -> tuple[str | tuple[int, ...], ...]:
             raise checks.refuse(name, "must be a str or a sequence of token ids, not empty", breaker, index)
         if isinstance(breaker, str) and checks.has_surrogate(breaker):
             raise checks.refuse(name, "must be without lone surrogates, which no text has", breaker, index)
-        kept.append(str(breaker) if isinstance(breaker, str) else tuple(checks.integer(name, t, 0, _MAX_ID) for t in items))
+        kept.append(str(breaker) if isinstance(breaker, str) else tuple(_broken(index, token) for token in items))
     return tuple(kept)
+
+
+def _broken(index: int, token: object) -> int:
+    name = "dry_sequence_breakers"
+    try:
+        return checks.integer(name, token, 0, _MAX_ID)
+    except ParameterError:
+        raise checks.refuse(name, f"must be of token ids, 0..{_MAX_ID}", token, index) from None
 
 
 def processors(value: Any) -> tuple[LogitsProcessor, ...]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from muser import _checks as checks
 from muser._core import Core, Prompt
-from muser.errors import ContextFullError
+from muser.errors import ContextFullError, ParameterError
 from muser.session import Session
 
 POOLINGS = ("mean", "last", "cls")
@@ -24,7 +24,7 @@ class Embedder:
         self._core = core
         self._pooling = checks.choice("pooling", pooling, POOLINGS)
         self._normalize = checks.boolean("normalize", normalize)
-        self.prompts = [core.encode(text, parameter=f"texts[{index}]") for index, text in enumerate(texts)]
+        self.prompts = [_encoded(core, index, text) for index, text in enumerate(texts)]
         for index, ids in enumerate(self.prompts):
             if ids.size > core.context:
                 raise ContextFullError(
@@ -43,3 +43,11 @@ class Embedder:
             session._end()
         length = float(np.sqrt(row @ row))
         self.rows[index] = row / length if self._normalize and length > 0 else row
+
+
+def _encoded(core: Core, index: int, text: Prompt) -> NDArray[np.int32]:
+    try:
+        return core.encode(text, parameter=f"texts[{index}]")
+    except ParameterError as error:
+        place = None if error.index is None else f"[{error.index}]"
+        raise ParameterError(str(error), parameter="texts", index=index, field=place, value=error.value) from None

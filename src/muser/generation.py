@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muser import _checks as checks
 from muser._chain import takes_first_maximum
 from muser._core import Core, Prompt
 from muser._native import NativeEngine, Scores
@@ -54,7 +55,9 @@ class Generation:
         self.completion: Completion | None = None
         self.prompt_scores: list[Scores] | None = None
         self._end_tokens = _end_tokens(core, params)
-        _check_ids(core, "logit_bias", [token for token, _ in params.logit_bias])
+        _check_ids(core, "logit_bias", [(None, token) for token, _ in params.logit_bias])
+        breakers = enumerate(params.dry_sequence_breakers)
+        _check_ids(core, "dry_sequence_breakers", [(i, token) for i, b in breakers if not isinstance(b, str) for token in b])
         constraint = None if params.grammar is None else core.grammars.constraint(params.grammar, self._end_tokens)
         self.guide = Guide(self.sampler, self._end_tokens, constraint)
         self._transcript = transcript or Transcript(core.tokenizer, params)
@@ -325,12 +328,13 @@ def _check_keep(core: Core, params: SamplingParams) -> None:
 
 
 def _end_tokens(core: Core, params: SamplingParams) -> frozenset[int]:
-    _check_ids(core, "stop_token_ids", params.stop_token_ids)
+    _check_ids(core, "stop_token_ids", enumerate(params.stop_token_ids))
     own: frozenset[int] = frozenset() if params.ignore_eos else core.tokenizer.stop_ids
     return own | frozenset(params.stop_token_ids)
 
 
-def _check_ids(core: Core, name: str, tokens: Sequence[int]) -> None:
-    for token in tokens:
+def _check_ids(core: Core, name: str, tokens: Iterable[tuple[int | None, int]]) -> None:
+    """``tokens``: each after the index of the element that it is, or is in."""
+    for index, token in tokens:
         if token >= core.vocab:
-            raise ParameterError(f"{name} must hold ids in 0..{core.vocab - 1}, not {token}", parameter=name, value=token)
+            raise checks.refuse(name, f"must hold ids in 0..{core.vocab - 1}", token, index)

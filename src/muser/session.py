@@ -102,8 +102,16 @@ class Session(Uncopied):
         """
         if not isinstance(sampler, Sampler):
             raise checks.refuse("sampler", "must be a muser.Sampler", sampler)
+        checked = checks.token_mask(mask)
         with self._drive as engine:
-            return sampler._sample_slot(engine, self._slot, checks.token_mask(mask))
+            try:
+                return sampler._sample_slot(engine, self._slot, checked)
+            except ParameterError as error:
+                if error.parameter != "slot":
+                    raise
+                raise ParameterError(
+                    "the session has no logits to sample from: there are some after a prefill or decode", parameter="session"
+                ) from None
 
     def rewind(self, to: int) -> None:
         """Forgets the rows from position ``to`` on. There are no logits until the next row.
@@ -337,7 +345,7 @@ def decode_group(
     core = sessions[0]._core
     if any(session._core is not core for session in sessions):
         raise ParameterError("rows must be sessions of one model", parameter="rows", value=len(pairs))
-    tokens = checks.token_array("tokens", [token for _, token in pairs], core.vocab).tolist()
+    tokens = _tokens_of(pairs, core.vocab)
     slots = [session._slot for session in sessions]
 
     def decode() -> list[NDArray[np.float32] | None]:
@@ -360,6 +368,16 @@ def _driving(sessions: Sequence[Session], call: Callable[[], T]) -> T:
 def _check_sampler(sampler: object) -> None:
     if sampler is not None and not isinstance(sampler, Sampler):
         raise checks.refuse("sampler", "must be a muser.Sampler or None", sampler)
+
+
+def _tokens_of(pairs: list[tuple[Session, int]], vocab: int) -> list[int]:
+    try:
+        return [int(token) for token in checks.token_array("tokens", [token for _, token in pairs], vocab)]
+    except ParameterError as error:  # of one token
+        rule = f"must be a token id in 0..{vocab - 1}, not {checks.shown(error.value)}"
+        raise ParameterError(
+            f"rows[{error.index}].token {rule}", parameter="rows", index=error.index, field="token", value=error.value
+        ) from None
 
 
 def _pairs(rows: object) -> list[tuple[Session, int]]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _checks as checks
-from ..errors import ParameterError
+from ..errors import ParameterError, TemplateError
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "ipython")
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -98,6 +98,47 @@ def plain(parameter: str, index: int | None, field: str, value: object, depth: i
             plain(parameter, index, f"{field}[{place}]", element, depth + 1) for place, element in enumerate(value)
         ]
     raise wrong(parameter, index, field, "must be JSON data, not too deep", value)
+
+
+def plain_dict(parameter: str, given: Mapping[Any, Any]) -> dict[str, Any]:
+    """The same of an argument that is one dict; ``field`` begins with the key."""
+    for key in given:
+        if not isinstance(key, str):
+            raise wrong(parameter, None, "keys", "must be strings", key)
+    return {plain(parameter, None, "keys", key): plain(parameter, None, key, value, 1) for key, value in given.items()}
+
+
+def place_of(text: str, value: object, field: str = "") -> str | None:
+    """Where in plain data a string, or a key, holds ``text``."""
+    if isinstance(value, str):
+        return field if text in value else None
+    found: list[str | None] = []
+    if isinstance(value, dict):
+        if any(text in key for key in value):
+            return field
+        found = [place_of(text, element, f"{field}.{key}" if field else key) for key, element in value.items()]
+    elif isinstance(value, list):
+        found = [place_of(text, element, f"{field}[{place}]") for place, element in enumerate(value)]
+    return next((place for place in found if place is not None), None)
+
+
+def unspelled(
+    error: ParameterError, given: Mapping[str, list[dict[str, Any]]], source: str
+) -> ParameterError | TemplateError:
+    """The tokenizer's error about the whole prompt, as one about the message or tool that the text comes from; ``given``:
+    all of them."""
+    if not isinstance(error.value, str) or len(error.value) != 1:
+        return ParameterError(f"messages: {error}", parameter="messages", value=error.value)
+    rule = f"must be text that the vocabulary can spell, without {error.value!r}"
+    for parameter, elements in given.items():
+        for index, element in enumerate(elements):
+            field = place_of(error.value, {key: value for key, value in element.items() if key != "thinking"})
+            if field is not None:
+                place = f"{parameter}[{index}].{field}" if field else f"{parameter}[{index}]"
+                return ParameterError(f"{place} {rule}", parameter=parameter, index=index, field=field or None, value=error.value)
+    if error.value in source:
+        return TemplateError(f"the chat template writes {error.value!r}, which the vocabulary cannot spell")
+    return ParameterError(f"messages {rule} in the prompt", parameter="messages", value=error.value)
 
 
 def _message(index: int, message: object) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .._core import Core
 from ..errors import ParameterError, TemplateError
 from ..params import SamplingParams
 from .generation import ChatGeneration
-from .messages import part_texts, plain, plain_messages, with_text
+from .messages import part_texts, plain_dict, plain_messages, unspelled, with_text
 from .protocol import way_of
 from .reader import Calls
 from .tools import Tools
@@ -86,12 +86,14 @@ class ChatRequest:
             self._budget = checks.integer("thinking_budget", thinking_budget, 0, _MAX_INT, none=True)
         if chat_template is not None and not isinstance(chat_template, str):
             raise checks.refuse("chat_template", "must be a str or None", chat_template)
+        if chat_template == "":  # from a setting that is not there, perhaps: no reason to take the default
+            raise checks.refuse("chat_template", "must be Jinja source, the name of a template, or None", chat_template)
         self._template = chat_template
         self._variables: dict[str, Any] = {"add_generation_prompt": checks.boolean("add_generation_prompt", add_generation_prompt)}
         if chat_template_kwargs is not None:
             if not isinstance(chat_template_kwargs, Mapping):
                 raise checks.refuse("chat_template_kwargs", "must be a dict or None", chat_template_kwargs)
-            self._variables |= plain("chat_template_kwargs", None, "value", chat_template_kwargs)
+            self._variables |= plain_dict("chat_template_kwargs", chat_template_kwargs)
         for name in ("messages", "tools"):
             if name in self._variables:
                 raise checks.refuse("chat_template_kwargs", f"must not hold {name!r}", chat_template_kwargs)
@@ -153,7 +155,11 @@ class ChatRequest:
             if token is not None
         }
         rendered = self._render(template, variables, special)
-        return rendered, tokenizer.encode_parts(rendered.parts), source
+        try:
+            return rendered, tokenizer.encode_parts(rendered.parts), source
+        except ParameterError as error:
+            given = {"messages": self._messages, "tools": [] if self._tools is None else self._tools.listed}
+            raise unspelled(error, given, source) from None
 
     def _render(self, template: ChatTemplate, variables: dict[str, Any], special: dict[str, int]) -> Rendered:
         """Templates that know texts only fail at parts and at a call without content, or leave them out."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from muser.cli.options import A_DAY, add_options, load, sampling
 from muser.cli.output import emit, emit_stats, flush, stdout
-from muser.errors import ContextFullError, ParameterError
+from muser.errors import ContextFullError, ParameterError, TemplateError
 
 if TYPE_CHECKING:
     from muser import Model, SamplingParams
@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     beginning = [] if arguments.system is None else [{"role": "system", "content": arguments.system}]
     messages = list(beginning)
     with load(arguments) as model:
+        if "default" not in model.tokenizer.chat_templates:
+            raise TemplateError("the model file has no chat template; muser generate continues a text without one")
         while (line := read_line()) is not None:
             if line.strip() == "/reset":
                 messages = list(beginning)
@@ -62,7 +64,8 @@ def read_line() -> str | None:
 def answered(
     model: Model, messages: list[Any], params: SamplingParams, options: dict[str, Any], stats: bool
 ) -> list[Any]:
-    """Writes the answer as it comes; returns the conversation with it, or without the question if it is too long."""
+    """Writes the answer as it comes; returns the conversation with it, or without a question that is too long or that
+    the vocabulary cannot spell."""
     stream = None
     thinking = False
     try:
@@ -75,10 +78,12 @@ def answered(
             thinking = bool(chunk.reasoning) or (thinking and not chunk.text and not chunk.finish_reason)
             emit(chunk.reasoning + chunk.text, end="")
             flush()
-    except ContextFullError as error:
-        if stream is not None or len(messages) == 1:
+    except (ContextFullError, ParameterError) as error:
+        unspellable = isinstance(error, ParameterError)
+        if stream is not None or (unspellable and not _of_the_last(error, messages)):
             raise
-        emit(f"muser: {error}; /reset begins a new conversation", sys.stderr)
+        again = not unspellable and any(message["role"] == "assistant" for message in messages)
+        emit(f"muser: {error}" + ("; /reset begins a new conversation" if again else ""), sys.stderr)
         return messages[:-1]
     except KeyboardInterrupt:
         emit(")" if thinking else "", end="")
@@ -93,3 +98,7 @@ def answered(
     if stats:
         emit_stats(done)
     return [*messages, done.message]
+
+
+def _of_the_last(error: Exception, messages: list[Any]) -> bool:
+    return isinstance(error, ParameterError) and (error.parameter, error.index) == ("messages", len(messages) - 1)
