@@ -155,9 +155,16 @@ TEMPLATE = (
 
 
 def test_a_check_that_fails_is_a_problem():
-    for schema in ({"multipleOf": 0.5}, {"$ref": "#/$defs/nowhere"}):
+    for schema, value in (({"multipleOf": 0.5}, float("inf")), ({"$ref": "#/$defs/nowhere"}, 10**400)):
         tools = Tools([{"name": "f", "parameters": {"type": "object", "properties": {"n": schema}}}])
-        assert "cannot be checked" in tools.problem("f", {"n": 10**400})
+        assert "cannot be checked" in tools.problem("f", {"n": value})
+
+
+def test_multiples_are_those_of_the_written_decimals():
+    tools = Tools([{"name": "f", "parameters": {"type": "object", "properties": {"n": {"multipleOf": 0.01}}}}])
+    for value in (4.35, 19.99, 1e300, 10**400, -0.07, 3, "a"):
+        assert tools.problem("f", {"n": value}) is None
+    assert tools.problem("f", {"n": 4.355}) == "$.n: 4.355 is not a multiple of 0.01"
 
 
 def reader_of(kind, options, tokenizer, tools=TOOLS):

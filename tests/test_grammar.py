@@ -197,6 +197,31 @@ def test_white_space_is_bounded() -> None:
     assert done.text.count(" ") <= 12 + 20
 
 
+@pytest.mark.parametrize(
+    ("schema", "texts", "others"),
+    [
+        ({"const": 9007199254740992}, ["9007199254740992"], ["9007199254740993"]),
+        ({"type": ["integer", "null"], "maximum": 2**63 - 1}, ["null", str(2**63 - 1)], [str(2**63)]),
+        ({"enum": [19.99, 19.995, "a"], "multipleOf": 0.01}, ["19.99", '"a"'], ["19.995"]),
+        ({"const": 4.35, "multipleOf": 0.01}, ["4.35"], ["4.36"]),
+        ({"type": "number", "minimum": 0.3, "maximum": 0.3, "multipleOf": 0.1}, ["0.3"], ["0.4"]),
+        ({"type": "number", "minimum": 0.25, "exclusiveMaximum": 0.75, "multipleOf": 0.05}, ["0.25", "0.7"], ["0.75", "0.26"]),
+        ({"type": "integer", "exclusiveMinimum": 3, "maximum": 7, "multipleOf": 1.5}, ["6"], ["3", "4"]),
+        ({"properties": {"const": {"enum": [0.3], "multipleOf": 0.1}}, "required": ["const"]}, ['{"const": 0.3}'], ["{}"]),
+    ],
+)
+def test_numbers_of_a_schema_are_exact(model, schema: dict, texts: list[str], others: list[str]) -> None:
+    for text in texts + others:
+        constraint = model.constraint(Grammar.json_schema(schema))
+        ids = model.tokenize(text, add_bos=False)
+        assert (constraint.accepts(ids) == len(ids) and (constraint.replay(ids) or constraint.complete)) == (text in texts), text
+
+
+def test_a_choice_of_nothing_but_the_empty_text(model) -> None:
+    done = model.generate("x", grammar=Grammar.choice([""]))
+    assert (done.text, done.finish_reason) == ("", "eos")
+
+
 def test_the_end_token_rule() -> None:
     letters = lambda tokens: ord("a")
     ends = lambda tokens: EOT

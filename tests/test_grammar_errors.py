@@ -69,8 +69,12 @@ def test_gbnf_errors_have_line_and_column(text: str, line: int, column: int, mes
         (r"\/\/x**(", 8, "unclosed group"),
         ("a(?=b)", 2, "look-around"),
         (r"(a)\1", 4, "backreferences"),
-        (r"a\b", None, "lookarounds not supported"),
-        ("a$b", None, "lookarounds not supported"),
+        (r"a\b", 2, "word boundaries are not supported"),
+        (r"[\]b^]x\B", 8, "word boundaries are not supported"),
+        ("a$b", 2, "$ is supported only at the end"),
+        ("(?m)^a$", 5, "^ is supported only at the beginning"),
+        ("\\", 1, "a backslash with nothing behind it"),
+        ("^a\\\\\\", 5, "a backslash with nothing behind it"),
         (r"[^\s\S]", None, "no text matches"),
         ("(?x) a b", 1, "flag x"),
         ("a\ud800", 2, "surrogate"),
@@ -107,12 +111,38 @@ def test_regex_errors(pattern: str, column: int | None, message: str) -> None:
         ({"maximum": float("nan")}, "not JSON"),
         ({"default": {1, 2}}, "not JSON"),
         ("[1]", "a schema is an object"),
+        ({"const": 1234567890123456789}, "#/const: 1234567890123456789 is beyond 2**53"),
+        ('{"items": {"enum": ["a", [9007199254740993]]}}', "#/items/enum: 9007199254740993 is beyond"),
+        ({"properties": {"const": {"minimum": 2**60, "maximum": 2**60}}}, "#/properties/const/minimum: 1152921504606846976"),
+        ({"const": -(2**63)}, "#/const"),  # the engine would end the process
+        ({"type": "integer", "exclusiveMaximum": 2**63 - 1}, "#/exclusiveMaximum"),
+        ({"multipleOf": 1e17}, "#/multipleOf: 1e+17"),
+        ('{"minimum": 1e400}', "#/minimum: a number with more digits"),
+        ('{"const": 0.10000000000000000001}', "#/const: a number with more digits than a float64 holds; it would become 0.1"),
+        ({"enum": [0.35, 0.1], "allOf": [{"const": 0.35, "multipleOf": 0.1}]}, "#/allOf/0/const: nothing in it is a multiple of 0.1"),
+        ({"type": "number", "minimum": 0.31, "maximum": 0.39, "multipleOf": 0.1}, "#: no multiple of 0.1"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, '"oneOf" is supported only where no value fits two'),
+        ({"pattern": r"a\b"}, r"word boundaries are not supported: a\b"),
     ],
 )  # fmt: skip
 def test_schema_errors_name_the_keyword(schema: object, message: str) -> None:
     with pytest.raises(GrammarError) as caught:
         Grammar.json_schema(schema)  # type: ignore[arg-type]
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "lexer precomputation failed; either increase limits.initial_lexer_fuel or disable limits.precompute_large_lexemes",
+        "failed to compile JSON schema: oneOf constraints are not supported. Enable 'coerce_one_of' option to approximate it",
+        "at 1(2): lexer error\n   2 | start: /\\/\n   3 |",
+        "something new. Enable 'no_such' option",
+    ],
+)
+def test_the_engines_options_are_not_in_a_message(message: str) -> None:
+    for error in (backend.refused(message), backend.stuck(f"too big; {message}")):
+        assert not any(word in str(error) for word in ("limits.", "Enable", "option", "lexer", "start:"))
 
 
 def test_schema_text_errors_have_line_and_column() -> None:
@@ -123,7 +153,7 @@ def test_schema_text_errors_have_line_and_column() -> None:
 
 def test_arguments_of_other_types() -> None:
     for make, value in [(Grammar.gbnf, 3), (Grammar.regex, b"a"), (Grammar.json_schema, [1]), (Grammar.choice, "yes"),
-                        (Grammar.choice, []), (Grammar.choice, [""]), (Grammar.choice, ["a", 1]), (Grammar.response_format, "json")]:  # fmt: skip
+                        (Grammar.choice, []), (Grammar.choice, ["a", 1]), (Grammar.response_format, "json")]:  # fmt: skip
         with pytest.raises(ParameterError):
             make(value)  # type: ignore[arg-type]
     with pytest.raises(ParameterError):

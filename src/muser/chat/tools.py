@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _checks as checks
+from ..grammar.schema_numbers import fraction
 from .messages import plain, wrong
 
 if TYPE_CHECKING:
@@ -95,8 +96,16 @@ class Tools:
         return None if error is None else f"{error.json_path}: {error.message}"[:500]
 
 
+def _multiple_of(_: object, step: Any, value: Any, __: object) -> Iterator[Any]:
+    """In decimals, as they are written: as binary fractions, 4.35 is no multiple of 0.01."""
+    import jsonschema  # type: ignore[import-untyped]
+
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and fraction(value) % fraction(step):
+        yield jsonschema.ValidationError(f"{value!r} is not a multiple of {step!r}")
+
+
 def _validator(index: int, field: str, schema: dict[str, Any]) -> Any:
-    import jsonschema  # type: ignore[import-untyped]  # a tenth of a second: only for those who use tools
+    import jsonschema  # a tenth of a second: only for those who use tools
     import referencing
 
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
@@ -104,4 +113,5 @@ def _validator(index: int, field: str, schema: dict[str, Any]) -> Any:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise wrong("tools", index, field, f"must be a JSON schema ({error.message[:200]})", schema) from None
+    kind = jsonschema.validators.extend(kind, {"multipleOf": _multiple_of})
     return kind(schema, registry=referencing.Registry())  # an empty one: nothing is fetched

@@ -40,7 +40,19 @@ STACK_BYTES = 256 << 20  # reserved, not used: measured need is below 8 kB a rul
 _stack_lock = threading.Lock()
 
 _TOO_MUCH = re.compile(r"too (?:many|big|complex|large|deeply)|fuel|limit|Current row has", re.IGNORECASE)
-_CONTEXT = re.compile(r"^(?:at )?\d+\(\d+\): ")
+_CONTEXT = re.compile(r"^(?:at )?\d+\(\d+\): |^failed to compile JSON schema: ")
+_LOOKAROUND = re.compile(r"lookarounds not supported yet; (\w+)(?: in regex /(.*)/)?", re.DOTALL)
+_HINT = re.compile(r"[;.,] *(?:either )?(?:increase|disable|enable) ['`]?\w+.*", re.IGNORECASE | re.DOTALL)
+CONDITIONS = {  # by the beginning of the engine's name for them
+    "Word": "word boundaries are not supported",
+    "Start": "^ is supported only at the beginning, and not with the flag m",
+    "": "$ is supported only at the end, and not with the flag m",
+}
+_OURS = (
+    ("oneOf constraints are not supported", '"oneOf" is supported only where no value fits two of its schemas; see "anyOf"'),
+    ("lexer precomputation failed", "the grammar is too large: its parts have too many states together"),
+    ("lexer error", "the text ends or goes on where the notation does not allow it"),
+)
 
 
 def vocabulary(pieces: Sequence[bytes], control: Iterable[int]) -> Vocabulary:
@@ -76,16 +88,29 @@ def check_grammar(lark: str) -> None:
 
 def refused(message: str) -> GrammarError:
     """The engine's refusal, without its excerpt of a text that the user never saw."""
-    text = _CONTEXT.sub("", message).split("\n   1 |")[0].strip()
-    return (GrammarLimitError if _TOO_MUCH.search(text) else GrammarError)(text)
+    text = _CONTEXT.sub("", _CONTEXT.sub("", message)).split("\n   1 |")[0].strip()
+    kind = GrammarLimitError if _TOO_MUCH.search(text) else GrammarError
+    lookaround = _LOOKAROUND.search(text)
+    if lookaround:
+        reason = next(ours for theirs, ours in CONDITIONS.items() if lookaround[1].startswith(theirs) or not theirs)
+        return GrammarError(f"{reason}: {lookaround[2]}" if lookaround[2] else reason)
+    return kind(_reworded(text))
 
 
 def stuck(message: str) -> MuserError:
     """Why a matcher that was compiled has stopped."""
     text = message.split("\n")[0]
     if _TOO_MUCH.search(text):
-        return GrammarLimitError(f"the grammar needs more steps for its next token than it may take: {text}")
+        return GrammarLimitError(f"the grammar needs more steps for its next token than it may take: {_reworded(text)}")
     return GrammarDeadEndError("no token of the vocabulary continues the text, and the grammar cannot end here")
+
+
+def _reworded(text: str) -> str:
+    """Without the engine's advice, which names options that muser's callers do not have."""
+    for theirs, ours in _OURS:
+        if theirs in text:
+            return ours
+    return _HINT.sub("", text.replace("Unimplemented keys:", "these keywords are not supported:"))
 
 
 def on_deep_stack(work: Callable[[], T]) -> T:

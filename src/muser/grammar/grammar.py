@@ -76,7 +76,8 @@ class Grammar:
 
     @classmethod
     def regex(cls, pattern: str) -> Grammar:
-        """Text that matches the whole pattern. Syntax: Rust's ``regex`` crate; no look-around, no back-references."""
+        """Text that matches the whole pattern. Syntax: Rust's ``regex`` crate; no look-around, no back-references, no
+        word boundaries (``\\b``), ``^`` and ``$`` only around the whole."""
         source = Source("pattern", checks.string("pattern", pattern))
         text = regex.write(source)
         try:
@@ -87,7 +88,7 @@ class Grammar:
 
     @classmethod
     def choice(cls, options: Iterable[str]) -> Grammar:
-        """One of these texts, at least one of which is not empty."""
+        """One of these texts, of which there must be at least one."""
         rule = "must be an iterable of at least one str"
         if isinstance(options, (str, bytes)) or not isinstance(options, Iterable):
             raise checks.refuse("options", rule, options)
@@ -95,7 +96,7 @@ class Grammar:
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise checks.refuse("options", "must be a str", text, index)
-        if not any(texts):
+        if not texts:
             raise checks.refuse("options", rule, texts)
         Source("options", "".join(texts))
         body = choice([Literal(text) for text in dict.fromkeys(texts)])

@@ -1,7 +1,7 @@
 """Regular expressions as the engine's notation takes them. The text must match as a whole.
 
 Syntax is that of Rust's ``regex`` crate, which lacks what no automaton can do: look-around, back-references, word
-boundaries. ``^`` at the beginning and ``$`` at the end may be written and change nothing.
+boundaries, anchors of lines. ``^`` at the beginning and ``$`` at the end may be written and change nothing.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 
 from ..errors import GrammarError, GrammarLimitError
+from .backend import CONDITIONS
 from .lark import HEADER
 from .places import Source
 
 _VERBOSE = re.compile(r"\(\?[a-wyz]*x")
 _CARET = re.compile(r"^    ( *)\^", re.MULTILINE)
 _REASON = re.compile(r"^error: (.*)", re.MULTILINE)
+_SIGNS = {"Word": ("\\b", "\\B", "\\<", "\\>"), "Start": ("^", "\\A"), "": ("$", "\\z")}
+_PARTS = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
 _ESCAPED = {"/": "\\x2F", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
@@ -26,11 +29,28 @@ def write(source: Source) -> str:
 def explained(error: GrammarError, source: Source) -> GrammarError:
     """The engine's error with the place in the pattern as the user wrote it."""
     message = str(error)
+    for condition, unsupported in CONDITIONS.items():
+        if message.startswith(unsupported):
+            return source.error(unsupported, _condition(source.text, condition))
     reason, caret = _REASON.search(message), _CARET.search(message)
     if isinstance(error, GrammarLimitError) or reason is None or caret is None:
         return error
     _, offsets = _escaped(source)
     return source.error(reason.group(1), offsets[min(len(caret.group(1)), len(offsets) - 1)])
+
+
+def _condition(text: str, condition: str) -> int:
+    """Where the pattern first asks for what no automaton can do."""
+    wanted = _SIGNS[condition]
+    depth = 0  # of character classes, in which these signs are others
+    for part in _PARTS.finditer(text, int(text.startswith("^"))):
+        if part[0].startswith("["):
+            depth += 1
+        elif part[0] == "]" and depth:
+            depth -= 1
+        elif part[0] in wanted and not depth:
+            return part.start()
+    return 0
 
 
 def _escaped(source: Source) -> tuple[str, list[int]]:
@@ -45,6 +65,8 @@ def _escaped(source: Source) -> tuple[str, list[int]]:
     start, end = int(text.startswith("^")), len(text) - _ends_with_anchor(text)
     at = start
     while at < end:
+        if text[at] == "\\" and at + 1 == len(text):
+            raise source.error("a backslash with nothing behind it", at)
         step = 2 if text[at] == "\\" and at + 1 < end else 1
         part = text[at : at + step]
         if step == 2:

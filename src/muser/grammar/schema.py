@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from .. import _checks as checks
 from ..errors import GrammarError, GrammarLimitError
+from . import schema_numbers
 from .lark import HEADER
 from .places import MAX_LENGTH, Source
 from .schema_ends import endless, nodes
@@ -49,7 +50,7 @@ def _tree(schema: object) -> object:
     else:
         raise checks.refuse("schema", "must be a mapping, a bool or a str of JSON", schema)
     try:
-        tree = json.loads(text, parse_constant=_no_constant)
+        tree = json.loads(text, parse_float=schema_numbers.parse_float, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         if source is None:
             raise GrammarError(f"the schema is not JSON: {error.msg}") from None
@@ -89,6 +90,7 @@ def _check(tree: dict[str, object]) -> None:
     without_end = endless(tree)
     if without_end is not None:
         raise GrammarError(f"{without_end} never ends: each value of it would have to hold another one")
+    schema_numbers.settle(tree)
 
 
 def _names(required: object) -> set[str]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 Schema: TypeAlias = dict[str, Any]
 
 _DATA = ("const", "enum", "default", "examples")  # values, not schemas
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by names of their own
 _NESTED = {"object", "array"}
 _MAX_PASSES = 60
 
@@ -19,17 +20,20 @@ _MAX_PASSES = 60
 def nodes(tree: Schema) -> list[tuple[str, Schema]]:
     """Every object in the tree that can be a schema, with its place as a JSON pointer; outer ones first."""
     found: list[tuple[str, Schema]] = []
-    stack: list[tuple[str, Any]] = [("#", tree)]
+    stack: list[tuple[str, Any, bool]] = [("#", tree, False)]
     while stack:
-        place, value = stack.pop()
-        if isinstance(value, dict):
+        place, value, named = stack.pop()
+        if named and isinstance(value, dict):
+            inner = list(value.items())
+        elif isinstance(value, dict):
             found.append((place, value))
             inner = [(key, part) for key, part in value.items() if key not in _DATA]
         elif isinstance(value, list):
             inner = [(str(index), part) for index, part in enumerate(value)]
         else:
             continue
-        stack.extend((f"{place}/{_escaped(key)}", part) for key, part in reversed(inner))
+        plain = isinstance(value, dict) and not named
+        stack.extend((f"{place}/{_escaped(key)}", part, plain and key in _NAMED) for key, part in reversed(inner))
     return found
 
 
