@@ -250,7 +250,7 @@ def test_text_that_the_vocabulary_cannot_spell_is_found_in_its_message(unspellin
             ask(conversation, chat_template=source)
         assert (caught.value.parameter, caught.value.index, caught.value.field) == ("messages", 2, field)
     with pytest.raises(ParameterError, match=r"tools\[0\].description ") as caught:
-        unspelling.chat(COW, tools=[{"name": "f", "description": "\x04"}])
+        unspelling.chat(COW, tools=[{"name": "f", "description": "\x04"}], chat_template="{{ tools[0].description }}")
     assert (caught.value.parameter, caught.value.index, caught.value.field) == ("tools", 0, "description")
     with pytest.raises(TemplateError, match="the chat template writes"):
         unspelling.chat(conversation[:2], chat_template=source)
