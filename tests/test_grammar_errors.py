@@ -116,6 +116,7 @@ def test_regex_errors(pattern: str, column: int | None, message: str) -> None:
         ({"properties": {"const": {"minimum": 2**60, "maximum": 2**60}}}, "#/properties/const/minimum: 1152921504606846976"),
         ({"const": -(2**63)}, "#/const"),  # the engine would end the process
         ({"type": "integer", "exclusiveMaximum": 2**63 - 1}, "#/exclusiveMaximum"),
+        ({"items": {"maxLength": 2**63}}, "#/items/maxLength must be below 4294967296"),
         ({"multipleOf": 1e17}, "#/multipleOf: 1e+17"),
         ('{"minimum": 1e400}', "#/minimum: a number with more digits"),
         ('{"const": 0.10000000000000000001}', "#/const: a number with more digits than a float64 holds; it would become 0.1"),

@@ -12,12 +12,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from ..errors import GrammarError
+from ..errors import GrammarError, GrammarLimitError
 from .schema_ends import Schema, nodes
 
 _LARGEST = 2**53  # up to here a float64 holds every integer
 _INT64 = 2**63 - 1  # as the maximum of integers the engine is exact with it, and many schemas have it
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_COUNTS = 2**32  # characters of a string
 _WRITTEN_OUT = 200  # multiples between two bounds
 
 
@@ -38,6 +39,9 @@ def settle(tree: Schema) -> None:
             if key in node and not (key == "maximum" and node[key] == _INT64 and _of_integers(node)):
                 for number in _numbers(node[key]):
                     _check(f"{place}/{key}", number)
+        for key in ("minLength", "maxLength"):
+            if _is_number(node.get(key)) and node[key] >= _COUNTS:
+                raise GrammarLimitError(f"{place}/{key} must be below {_COUNTS}")
         step = node.get("multipleOf")
         if isinstance(step, (int, float)) and not isinstance(step, bool) and step > 0:
             _settle_step(place, node, step)
