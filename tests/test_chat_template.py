@@ -224,6 +224,8 @@ def test_a_wrong_message_is_named(messages, index, field):
         ([5], 0, None),
         ([{"type": "function", "function": {"name": "a b"}}], 0, "function.name"),
         ([{"name": "f"}, {"name": "f"}], 1, "name"),
+        ([{"name": "f"}, {"name": "g", "x": [object()]}], 1, "x[0]"),
+        ([{"name": "f", 5: 1}], 0, "keys"),
         ([{"name": "f", "parameters": {"type": "banana"}}], 0, "parameters"),
     ],
 )

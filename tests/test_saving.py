@@ -43,6 +43,26 @@ def other():
         yield model
 
 
+@pytest.mark.parametrize("chain", [{}, {"temperature": 0.7, "top_k": 40, "logit_bias": {3: 1.5}}, {"dry_multiplier": 0.8}])
+def test_the_error_says_how_to_make_the_sampler_that_a_session_was_saved_with(model, tmp_path, monkeypatch, chain):
+    path, first = tmp_path / "session", muser.Sampler(tokenizer=model.tokenizer, **chain)
+    with model.session() as session:
+        session.prefill("Once upon a time")
+        session.decode(session.sample(first))
+        session.save(path, sampler=first)
+        expected = [session.sample(first) for _ in range(20)]
+        for wrong in (None, muser.Sampler(seed=3), muser.Sampler(seed=first.seed, top_k=7)):
+            with pytest.raises(SessionFileError, match=f"seed={first.seed}") as caught:
+                session.restore(path, sampler=wrong)
+        again = eval("muser.Sampler(" + str(caught.value).rpartition("muser.Sampler(")[2], {"muser": muser, "model": model})
+        session.restore(path, sampler=again)
+        assert [session.sample(again) for _ in range(20)] == expected
+        monkeypatch.setattr("muser.saving.sessions.made_with", lambda sampler: None)  # as files were before
+        session.save(path, sampler=first)
+        with pytest.raises(SessionFileError, match="with the same parameters and seed"):
+            session.restore(path)
+
+
 @pytest.mark.parametrize("kind", LIMITS)
 def test_a_generation_saved_at_any_chunk_goes_on_the_same(model, other, tmp_path, kind):
     params = SamplingParams(**LIMITS[kind])

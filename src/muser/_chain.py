@@ -25,7 +25,7 @@ LogitsProcessor: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.float32]], 
 SAMPLERS = ("penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature")
 """The steps of the chain whose order is free, in llama.cpp's order."""
 
-_PLAIN = (
+PLAIN = (
     "temperature", "dynatemp_range", "dynatemp_exponent", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma",
     "xtc_probability", "xtc_threshold", "repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_last_n",
     "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "mirostat", "mirostat_tau", "mirostat_eta",
@@ -39,13 +39,13 @@ _MAX_TAIL = 20  # tokens of a breaker that begins in the middle of a token
 def native_sampler(params: SamplingParams, seed: int, breakers: Sequence[Sequence[int]] = ()) -> _muser.Sampler:
     """Checks also what one field alone cannot show: ParameterError."""
     return _muser.Sampler(
-        **{name: getattr(params, name) for name in _PLAIN}, seed=seed, dry_breakers=[list(b) for b in breakers]
+        **{name: getattr(params, name) for name in PLAIN}, seed=seed, dry_breakers=[list(b) for b in breakers]
     )
 
 
 def takes_first_maximum(params: SamplingParams) -> bool:
     """Whether every token is the first maximum of the model's own logits."""
-    plain = (name for name in _PLAIN if name not in _KEEP_THE_MOST_LIKELY)
+    plain = (name for name in PLAIN if name not in _KEEP_THE_MOST_LIKELY)
     return (
         params.temperature == 0
         and not params.logits_processors

@@ -100,12 +100,12 @@ def plain(parameter: str, index: int | None, field: str, value: object, depth: i
     raise wrong(parameter, index, field, "must be JSON data, not too deep", value)
 
 
-def plain_dict(parameter: str, given: Mapping[Any, Any]) -> dict[str, Any]:
-    """The same of an argument that is one dict; ``field`` begins with the key."""
+def plain_dict(parameter: str, index: int | None, given: Mapping[Any, Any]) -> dict[str, Any]:
+    """The same of an argument, or an element of it, that is a dict; ``field`` begins with the key."""
     for key in given:
         if not isinstance(key, str):
-            raise wrong(parameter, None, "keys", "must be strings", key)
-    return {plain(parameter, None, "keys", key): plain(parameter, None, key, value, 1) for key, value in given.items()}
+            raise wrong(parameter, index, "keys", "must be strings", key)
+    return {plain(parameter, index, "keys", key): plain(parameter, index, key, value, 1) for key, value in given.items()}
 
 
 def place_of(text: str, value: object, field: str = "") -> str | None:

@@ -93,7 +93,7 @@ class ChatRequest:
         if chat_template_kwargs is not None:
             if not isinstance(chat_template_kwargs, Mapping):
                 raise checks.refuse("chat_template_kwargs", "must be a dict or None", chat_template_kwargs)
-            self._variables |= plain_dict("chat_template_kwargs", chat_template_kwargs)
+            self._variables |= plain_dict("chat_template_kwargs", None, chat_template_kwargs)
         for name in ("messages", "tools"):
             if name in self._variables:
                 raise checks.refuse("chat_template_kwargs", f"must not hold {name!r}", chat_template_kwargs)

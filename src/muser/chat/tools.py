@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _checks as checks
 from ..grammar.schema_numbers import fraction
-from .messages import plain, wrong
+from .messages import plain_dict, wrong
 
 if TYPE_CHECKING:
     from ..grammar import Grammar
@@ -41,7 +41,7 @@ class Tools:
     def _add(self, index: int, tool: object) -> None:
         if not isinstance(tool, Mapping):
             raise checks.refuse("tools", "must be a dict", tool, index)
-        listed: dict[str, Any] = plain("tools", index, "tool", tool)
+        listed: dict[str, Any] = plain_dict("tools", index, tool)
         inside = "function." if "function" in listed else ""
         function = listed.get("function", listed)
         if not isinstance(function, dict):
