@@ -141,7 +141,8 @@ def token_array(parameter: str, tokens: Any, vocab: int, *, text: bool = False) 
         for index, token in enumerate(listed):
             if not _is_id(token, vocab):
                 raise refuse(parameter, element, token, index)
-        return np.array([operator.index(token) for token in listed], dtype=np.int32)
+        # One by one: np.array would hold the interpreter lock for all of a long list at once.
+        return np.fromiter((operator.index(token) for token in listed), np.int32, len(listed))
     if tokens.ndim != 1 or not np.issubdtype(tokens.dtype, np.integer):
         raise refuse(parameter, rule, tokens)
     wrong = np.flatnonzero((tokens < 0) | (tokens >= vocab))
