@@ -91,9 +91,8 @@ def test_bad_tokens(token):
 def test_cancel_during_prefill_and_after():
     model = fake_model(delay=0.02, context=4096)
     with model.session() as session:
-        computed = lambda: model.engine.retained(0)
         at = []
-        threading.Timer(0.05, lambda: (session.cancel(), at.append(computed()))).start()
+        threading.Timer(0.05, lambda: (session.cancel(), at.append(model.engine.retained(0)))).start()
         with pytest.raises(CancelledError):
             session.prefill([1] * 4000)
         wait_until(lambda: at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,14 @@ def _multiple_of(_: object, step: Any, value: Any, __: object) -> Iterator[Any]:
         yield jsonschema.ValidationError(f"{value!r} is not a multiple of {step!r}")
 
 
+@functools.cache
+def _with_decimals(kind: Any) -> Any:
+    """A class of validators, made once: it takes longer than most checks."""
+    import jsonschema
+
+    return jsonschema.validators.extend(kind, {"multipleOf": _multiple_of})
+
+
 def _validator(index: int, field: str, schema: dict[str, Any]) -> Any:
     import jsonschema  # a tenth of a second: only for those who use tools
     import referencing
@@ -113,5 +122,4 @@ def _validator(index: int, field: str, schema: dict[str, Any]) -> Any:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise wrong("tools", index, field, f"must be a JSON schema ({error.message[:200]})", schema) from None
-    kind = jsonschema.validators.extend(kind, {"multipleOf": _multiple_of})
-    return kind(schema, registry=referencing.Registry())  # an empty one: nothing is fetched
+    return _with_decimals(kind)(schema, registry=referencing.Registry())  # an empty one: nothing is fetched
