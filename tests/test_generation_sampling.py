@@ -219,7 +219,7 @@ PARAMETERS = [
 ]
 
 
-def test_the_real_engine_alone_in_company_and_stepped_by_hand():
+def test_the_real_engine_alone_in_company_after_100_others_and_stepped_by_hand():
     with muser.Model.tiny(context=256) as model:
         prompt = model.tokenize("One sunny day, Mia went to", add_bos=True)
         params = [SamplingParams(seed=9, max_tokens=24, ignore_eos=True, **p) for p in PARAMETERS]
@@ -236,6 +236,10 @@ def test_the_real_engine_alone_in_company_and_stepped_by_hand():
         for thread in threads:
             thread.join()
         assert [company[n] for n in range(len(params))] == alone
+
+        for n in range(100):
+            model.generate([n + 1] * (1 + n % 7), max_tokens=2, temperature=1.5, seed=n, repetition_penalty=1.3)
+        assert [model.generate(prompt, p).tokens for p in params] == alone
 
         for p, expected in zip(params, alone):
             sampler = Sampler(p, tokenizer=model.tokenizer)

@@ -67,9 +67,10 @@ SUITES = {
     "log-probabilities": above("test_logprobs.py"),
     "choices": above("test_choices.py", "not (of_a_chat and 0)"),
     "reuse": above("test_reuse.py"),
-    "saving": above("test_saving.py", "any_chunk or another_process or damaged_file or another_model or right_checksum or (policy and not chat) or an_empty"),
+    "saving": above("test_saving.py", "any_chunk or around_an_edge or another_process or damaged_file or another_model or right_checksum or (policy and not chat) or an_empty"),
     "chat saving": above("test_chat_saving.py", "(two and thoughts) or llama"),
     "q8_0": above("test_kv_q8_0.py"),
+    "cancels": above("test_delivery.py", "1000 and real"),
     "shift": above("test_shift.py", "filled_with or interrupted or second_shift or three_others or long_prompt or what_it"),
     "samplers": above("test_generation_sampling.py", "real_engine"),
     "grammars": above("test_grammar.py", "four_grammars or driven_by_hand or armed or (finished and 1.0) or several_answers or steps or inside or counted"),
@@ -85,7 +86,7 @@ SUITES = {
 #   the rest of shift, grammar and chat: minutes; of saving: files and arguments, refused before the device is asked
 #   arguments, api_errors, model_support: the same; quantize_file: weights of every type are in "device"
 #   aio times the event loop; chat_readers needs a tokenizer; perf_harness, shape_model: plans, sizes; selftest opens Metal itself
-# The other files use no device: their engine is fake_engine's (generation, stops, delivery, aio, pool, session, interrupts),
+# The other files use no device: their engine is fake_engine's (generation, stops, the rest of delivery, aio, pool, session, interrupts),
 # or they load no weights (text, grammar masks, sampler chains, templates, readers; the scheduler's tests in C++).
 
 

@@ -86,6 +86,29 @@ def test_a_generation_saved_at_any_chunk_goes_on_the_same(model, other, tmp_path
     assert stream.completion.tokens == expected.tokens  # saving changed nothing
 
 
+WINDOW, RING = 256, 768  # of the model in the package, and of its stand-in on slow devices
+EDGES = (WINDOW, RING, 64, 512)
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_generation_saved_around_an_edge_goes_on_for_50_tokens(tmp_path, edge):
+    """Of windows, rings and chunks; with a grammar and a random sampler."""
+    params = SamplingParams(max_tokens=51, grammar=Grammar.regex("([a-z]{1,9}[ ,.]){99}"), logprobs=True, **CHAIN)
+    ids = np.random.default_rng(edge).integers(0, 256, edge + 1).tolist()
+    with muser.Model.tiny(slots=1, context=1024) as one, muser.Model.tiny(slots=1, context=1024, threads=1) as other:
+        assert one.memory_plan()["ring_rows"] == RING
+        for prompt in (ids[: edge - 1], ids[:edge], ids):
+            expected = one.generate(prompt, params)
+            assert len(expected.tokens) == 51
+            stream = one.stream(prompt, params, reader_grace=600)
+            next(stream)
+            stream.save(tmp_path / "saved.muser")
+            stream.close()
+            resumed = other.resume(tmp_path / "saved.muser")
+            assert sum(len(chunk.tokens) for chunk in resumed) == 50
+            assert (resumed.completion.tokens, resumed.completion.logprobs) == (expected.tokens, expected.logprobs)
+
+
 def test_a_session_and_its_sampler_go_on_in_another_process(model, tmp_path):
     path = tmp_path / "session.muser"
     chain = {**CHAIN, "dry_sequence_breakers": ()}
