@@ -28,6 +28,7 @@ def open_engine(
     memory_limit: int | None = None,
     pass_limit: float | None = None,
     longest_prefill: float | None = 0.0,
+    pause_after: float | None = None,
 ) -> _muser.Engine:
     """``longest_prefill`` 0: chunks as long as the device can take, however slow it is. None: what it asks for."""
     return _muser.Engine(
@@ -41,6 +42,7 @@ def open_engine(
         memory_limit=memory_limit,
         pass_limit=pass_limit,
         longest_prefill=longest_prefill,
+        pause_after=pause_after,
     )
 
 

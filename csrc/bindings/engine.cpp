@@ -44,7 +44,8 @@ std::optional<uint32_t> rows_of(std::optional<int64_t> context) {
 std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slots, std::optional<int64_t> context,
                              const std::string &kv_dtype, std::optional<int> threads, std::optional<int> prefill_patience,
                              std::optional<uint64_t> memory_limit, std::optional<uint64_t> prefix_cache, bool staging,
-                             std::optional<double> pass_limit, std::optional<double> longest_prefill) {
+                             std::optional<double> pass_limit, std::optional<double> longest_prefill,
+                             std::optional<double> pause_after) {
     const GgufFile *opened = nullptr;
     std::string path;
     if (!nb::try_cast(file, opened))
@@ -60,6 +61,8 @@ std::unique_ptr<Engine> load(nb::handle file, const std::string &device, int slo
         options.pass_limit = milliseconds("pass_limit", *pass_limit);
     if (longest_prefill)
         options.longest_prefill = milliseconds("longest_prefill", *longest_prefill);
+    if (pause_after)
+        options.pause_after = milliseconds("pause_after", *pause_after);
     options.context = rows_of(context);
     Unlocked unlocked;
     const auto model = opened ? opened->model : gguf::Model::open(path);
@@ -108,6 +111,7 @@ nb::dict stats_dict(const EngineStats &stats) {
     d["decode_turns"] = stats.scheduler.decode_turns;
     d["prefill_turns"] = stats.scheduler.prefill_turns;
     d["patience_turns"] = stats.scheduler.patience_turns;
+    d["prefill_pauses"] = stats.scheduler.prefill_pauses;
     d["waiting_decodes"] = stats.scheduler.waiting_decodes;
     d["waiting_prefills"] = stats.scheduler.waiting_prefills;
     nb::list widths;
@@ -280,7 +284,8 @@ void init_engine(nb::module_ &m) {
     nb::class_<Engine>(m, "Engine")
         .def(nb::new_(&load), "file"_a, nb::kw_only(), "device"_a, "slots"_a, "context"_a.none(), "kv_dtype"_a, "threads"_a.none(),
              "prefill_patience"_a.none(), "memory_limit"_a.none(), "prefix_cache_bytes"_a.none() = nb::none(), "staging"_a = false,
-             "pass_limit"_a = nb::none(), "longest_prefill"_a = nb::none())
+             "pass_limit"_a = nb::none(), "longest_prefill"_a = nb::none(),
+             "pause_after"_a = nb::none())
         .def_prop_ro("architecture", [](const Engine &e) { return e.hparams().architecture; })
         .def_prop_ro("context", [](const Engine &e) { return e.memory_plan().context; })
         .def_prop_ro("model_context", [](const Engine &e) { return e.hparams().context; })

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -102,6 +103,16 @@ struct Row {
 // a prefill are bit-identical however a prompt is cut into passes. A verify is a prefill whose every logits row counts.
 enum class PassKind { decode, prefill };
 
+// How a prefill pass lets others have the device between two of its steps. The thread that commits calls both.
+struct Pauses {
+    std::function<bool()> wanted; // after every step: must be quick, and must not throw
+    // Meanwhile other threads may use the device for decode passes of up to kRowsBeside rows. Throws to give the pass up,
+    // even while another thread uses the device; the next prefill to begin takes its place.
+    std::function<void()> pause;
+};
+
+inline constexpr uint32_t kRowsBeside = 4; // of a pass that runs while another one is paused
+
 // The named float32 activation buffers of one pass, each [rows, width].
 enum class Act : uint8_t {
     residual,  // X
@@ -181,6 +192,7 @@ struct DeviceInfo {
     int host_threads = 0;    // of the processor, that a pass keeps busy
     // A device that draws the display as well wants no prefill pass to take longer than this; zero: it does not care.
     std::chrono::milliseconds longest_prefill{0};
+    bool pauses = false; // commit_pausing() does
 };
 
 class Device {
@@ -230,6 +242,9 @@ class Device {
     virtual void head(const HeadSpec &spec, std::span<const int32_t> rows) = 0;
     // Runs what was recorded. Throws Error{device} or Error{timeout}; then nothing of the pass counts.
     virtual void commit_and_wait(Deadline deadline) = 0;
+    // The same, with pauses where the device has them; they do not count towards the deadline. After a pass that was
+    // given up, what pause() threw is thrown here.
+    virtual void commit_pausing(Deadline deadline, const Pauses &) { commit_and_wait(deadline); }
 
     // ---- greedy chains --------------------------------------------------------------------------
     // Passes of one row each that run one after the other without the host between them: the token of each row but

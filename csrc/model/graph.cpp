@@ -116,6 +116,8 @@ void forward(Device &device, const HParams &h, const WeightTable &table, const W
                 request.logit_rows);
     if (request.link)
         device.commit_link();
+    else if (request.pauses)
+        device.commit_pausing(deadline, *request.pauses);
     else
         device.commit_and_wait(deadline);
 }

@@ -16,6 +16,7 @@ struct ForwardRequest {
     std::span<const uint32_t> tap_layers; // ascending; the residual *before* these layers (n_layers: after the last)
     PassKind kind = PassKind::decode;
     std::optional<size_t> link = {}; // of the greedy chain that `rows` is: started, not waited for
+    const Pauses *pauses = nullptr;  // of a prefill
 };
 
 // Runs the pass to its end, or throws; then nothing of it counts. Results: device.logits(i), device.taps(i).

@@ -4,9 +4,10 @@
 //
 // Bounds, with D the number of decoders (ids that decode) and P the patience:
 //   a decoder waits at most for the turn that runs when it arrives, D - 1 decode turns, and as many prefill
-//   chunks as patience strikes meanwhile: 1 + (D - 1) / P, which is one for every P >= D;
+//   chunks as patience strikes meanwhile: 1 + (D - 1) / P, which is one for every P >= D; of a chunk that
+//   pauses, only for the part up to its next pause;
 //   the k-th waiting prefill (k = 1, 2, ...) waits at most for the running turn, k * P decode turns, and
-//   the k - 1 chunks ahead of it. Without patience it waits until no decoder does.
+//   the k - 1 chunks ahead of it; P more for each of their pauses. Without patience it waits until no decoder does.
 #include "sched/scheduler.h"
 
 #include <algorithm>
@@ -36,6 +37,7 @@ struct Ids {
 struct Request {
     Work work;
     Ids ids;
+    bool paused = false; // a prefill in the middle of its turn
     bool granted = false;
 };
 
@@ -132,7 +134,7 @@ struct AcceleratorScheduler::State {
     void grant_prefill(Request *request, bool before_decoder) {
         leave_queue(request);
         passed_over = 0;
-        ++stats.prefill_turns;
+        stats.prefill_turns += !request->paused;
         stats.patience_turns += before_decoder;
     }
 
@@ -170,6 +172,21 @@ struct AcceleratorScheduler::State {
         queue.push_back(&request);
         if (request.work == Work::decode)
             decodes_waiting.fetch_add(1, std::memory_order_relaxed);
+        await_turn(lock, request, wait);
+    }
+
+    void let_decoders_in(const Wait &wait) {
+        std::unique_lock lock(mutex);
+        if (!first_decoder())
+            return;
+        Request request{Work::prefill, active, true};
+        queue.insert(queue.begin(), &request); // the first prefill from now on
+        active = {};
+        ++stats.prefill_pauses;
+        await_turn(lock, request, wait);
+    }
+
+    void await_turn(std::unique_lock<std::mutex> &lock, Request &request, const Wait &wait) {
         grant_next();
         try {
             while (!request.granted)
@@ -278,6 +295,12 @@ AcceleratorScheduler::Permit::~Permit() { release(); }
 void AcceleratorScheduler::Permit::release() noexcept {
     if (AcceleratorScheduler *owner = std::exchange(owner_, nullptr))
         owner->state_->release();
+}
+
+void AcceleratorScheduler::Permit::let_decoders_in(const Wait &wait) {
+    AcceleratorScheduler *owner = std::exchange(owner_, nullptr); // nobody's while others may have the turn
+    owner->state_->let_decoders_in(wait);
+    owner_ = owner;
 }
 
 } // namespace muser

@@ -1,7 +1,8 @@
 // Level 1: who owns the accelerator next. No model, no device, no Python in here.
 // Policy: exclusive; a waiting decoder goes before any prefill; decoders take turns in ascending cyclic
 // order after the last one; a group acquires once for all its rows; a prefill that has waited for
-// `prefill_patience` decode turns goes next, with one chunk (chunk_rule.h). Prefills are FIFO among themselves.
+// `prefill_patience` decode turns goes next, with one chunk (chunk_rule.h). Prefills are FIFO among themselves; one that
+// lets decoders in (pause_rule.h) goes on before the others.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ inline constexpr int kMaxGroup = 4; // rows of one decode group
 struct SchedulerStats {
     uint64_t decode_turns = 0;
     uint64_t prefill_turns = 0;
-    uint64_t patience_turns = 0;  // prefill turns granted by patience over a waiting decoder
+    uint64_t patience_turns = 0;  // turns granted to a prefill by patience, over a waiting decoder
+    uint64_t prefill_pauses = 0;  // times that a prefill let waiting decoders in before its turn was over
     uint64_t waiting_decodes = 0; // now
     uint64_t waiting_prefills = 0;
 };
@@ -42,6 +44,10 @@ class AcceleratorScheduler {
         Permit &operator=(Permit &&) noexcept;
         ~Permit();
         void release() noexcept;
+        // Of a prefill whose pass can pause: waiting decoders get their turns by the same policy, then this one goes on,
+        // before any other prefill, since the accelerator still holds half of its pass. Returns at once when no decoder
+        // waits. Throws as acquire() does; then the permit is released and the pass cannot go on.
+        void let_decoders_in(const Wait &wait);
         explicit operator bool() const noexcept { return owner_ != nullptr; }
 
       private:

@@ -33,6 +33,7 @@ struct EngineOptions {
     // A pass that takes longer is a hang: a 512-row chunk of a 30B model takes about a minute on two cores.
     std::chrono::milliseconds pass_limit = std::chrono::minutes(10);
     std::optional<std::chrono::milliseconds> longest_prefill; // instead of what the device asks for
+    std::optional<std::chrono::milliseconds> pause_after;     // a prefill lets decoders in; instead of pause_rule.h
 };
 
 // What greedy() chose; the last token is not in the session yet. Empty: the session's logits cannot be chosen from (a

@@ -28,7 +28,8 @@ Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr
       device(std::move(dev)), planes(plane_specs(h, memory.context, options.kv_type)),
       prefixes(memory.prefix_cache, !device->info().decode_equals_prefill), scheduler(options.prefill_patience),
       batcher([this](std::span<const DecodeBatcher::Row> rows) { return run_batch(rows); }),
-      pass_limit(options.pass_limit), chunk_rule(options.longest_prefill.value_or(device->info().longest_prefill)) {
+      pass_limit(options.pass_limit), patient(options.prefill_patience.has_value()), can_pause(device->info().pauses),
+      chunk_rule(options.longest_prefill.value_or(device->info().longest_prefill)), pause_rule(options.pause_after) {
     weights = std::make_unique<Weights>(table, *device);
     output_norm = values_of(table.sources[static_cast<size_t>(table.output_norm)].view);
     table.sources.clear();
@@ -86,13 +87,16 @@ size_t Engine::State::prefill(Session &session, std::span<const int32_t> tokens,
 Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest) {
     auto permit = scheduler.acquire(Work::prefill, session.id(), wait);
     const bool somebody_decodes = batcher.expected() > 0 || scheduler.decode_waiting();
-    auto most = static_cast<size_t>(chunk_rule.rows(somebody_decodes));
+    auto most = static_cast<size_t>(chunk_rule.rows(somebody_decodes && !can_pause));
     if (harvest == Harvest::every_logits)
         most = std::min<size_t>(most, kMaxLogitRows);
     Chunk chunk{left.first(std::min(left.size(), most)), {}, {}};
     const std::span<const int32_t> tokens = chunk.tokens;
     Stopwatch watch(prefill_ns);
-    const auto start = Clock::now();
+    Wait pass_wait = wait;
+    if (patient) // a pass with an end in sight is brought to it: a caller who tries again and again must get on
+        pass_wait.deadline.reset();
+    DecoderPauses pauses(scheduler, permit, pause_rule, pass_wait);
     const auto position = static_cast<int32_t>(session.position());
     std::vector<Row> rows(tokens.size());
     for (size_t i = 0; i < tokens.size(); ++i)
@@ -101,9 +105,10 @@ Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const 
     std::iota(logit_rows.begin(), logit_rows.end(), static_cast<int32_t>(tokens.size() - logit_rows.size()));
     const uint32_t last_residual = hparams.n_layers;
     session.will_write(static_cast<uint32_t>(tokens.size()));
-    forward_or_latch({rows, logit_rows, {&last_residual, harvest == Harvest::residuals ? size_t{1} : size_t{0}}, PassKind::prefill});
+    forward_or_latch({rows, logit_rows, {&last_residual, harvest == Harvest::residuals ? size_t{1} : size_t{0}}, PassKind::prefill}, pauses);
+    watch.leave_out(pauses.paused());
     if (harvest == Harvest::last_logits) // others take longer than a prompt's
-        chunk_rule.measured(static_cast<int>(tokens.size()), Clock::now() - start);
+        chunk_rule.measured(static_cast<int>(tokens.size()), watch.read());
     for (size_t i = 0; i < logit_rows.size(); ++i)
         chunk.logits.push_back(copy_logits(i));
     if (harvest == Harvest::residuals)
@@ -129,6 +134,7 @@ void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> mem
         session->will_write(1);
     }
     forward_or_latch({std::span(rows).first(n), std::span(logit_rows).first(n), {}, PassKind::decode});
+    pause_rule.decode_took(watch.read());
     // All copies before any install: running out of memory here must not leave half a group installed.
     std::array<Logits, kMaxGroup> logits;
     for (size_t i = 0; i < n; ++i)
@@ -152,6 +158,20 @@ std::array<std::exception_ptr, kMaxGroup> Engine::State::run_batch(std::span<con
 
 void Engine::State::forward_or_latch(const ForwardRequest &request) {
     or_latch([&] { forward(*device, hparams, table, *weights, request, Clock::now() + pass_limit); });
+}
+
+void Engine::State::forward_or_latch(ForwardRequest request, const DecoderPauses &pauses) {
+    request.pauses = &pauses.hooks();
+    or_latch([&] {
+        try {
+            forward(*device, hparams, table, *weights, request, Clock::now() + pass_limit);
+        } catch (...) {
+            if (!pauses.given_up())
+                throw;
+        }
+    });
+    if (pauses.given_up())
+        std::rethrow_exception(pauses.given_up());
 }
 
 Logits Engine::State::copy_logits(size_t i) const {

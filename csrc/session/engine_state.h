@@ -8,6 +8,8 @@
 
 #include "model/graph.h"
 #include "sched/chunk_rule.h"
+#include "sched/pause_rule.h"
+#include "session/decoder_pauses.h"
 #include "session/engine.h"
 
 namespace muser {
@@ -65,13 +67,18 @@ struct Engine::State {
 
   private:
     const std::chrono::milliseconds pass_limit;
+    const bool patient;    // a prefill's wait for its turn is bounded
+    const bool can_pause;  // the device
     ChunkRule chunk_rule; // asked and told under the permit
+    PauseRule pause_rule; // likewise
 
     // The next chunk of the tokens that are left, cut once it is this session's turn: how many may run depends on
     // who decodes then.
     Chunk run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest);
     // Runs the pass; whatever it throws leaves the device in an unknown state, so it latches.
     void forward_or_latch(const ForwardRequest &request);
+    // A prompt's, with pauses; unless it is given up during one, which leaves the device as it was.
+    void forward_or_latch(ForwardRequest request, const DecoderPauses &pauses);
     template <class F> auto or_latch(const F &work);
     Logits copy_logits(size_t i) const;
     std::array<std::exception_ptr, kMaxGroup> run_batch(std::span<const DecodeBatcher::Row> rows);
@@ -94,7 +101,9 @@ template <class F> auto Engine::State::or_latch(const F &work) {
 class Stopwatch {
   public:
     explicit Stopwatch(std::atomic<uint64_t> &total) : total_(total) {}
-    ~Stopwatch() { total_ += static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start_).count()); }
+    ~Stopwatch() { total_ += static_cast<uint64_t>(read().count()); }
+    std::chrono::nanoseconds read() const { return Clock::now() - start_; }
+    void leave_out(std::chrono::nanoseconds time) { start_ += std::chrono::duration_cast<Clock::duration>(time); }
 
   private:
     std::atomic<uint64_t> &total_;

@@ -1,4 +1,4 @@
-// Random scripts of arrivals, releases and withdrawals, compared turn by turn with a slow model of the
+// Random scripts of arrivals, releases, pauses and withdrawals, compared turn by turn with a slow model of the
 // policy that walks the circle of ids one by one. The stated bounds are checked on every wait.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
@@ -29,6 +29,7 @@ struct Waiter {
     int prefills_ahead = 0;
     int decode_turns = 0, prefill_turns = 0; // granted to others while it waits
     std::set<int> ids_served;                // first ids of these decode turns
+    int pauses_ahead = 0;                    // of prefills that went first, while it waits
 };
 
 // The policy, as plainly as possible.
@@ -63,6 +64,17 @@ struct Model {
         std::erase_if(waiting, [&](const Waiter &w) { return w.name == name; });
         if (!first_of(Work::prefill))
             passed_over = 0;
+    }
+
+    // The running prefill lets decoders in: it waits before all other prefills.
+    void pause() {
+        for (Waiter &w : waiting)
+            w.pauses_ahead += w.work == Work::prefill;
+        Waiter paused = *active;
+        paused.prefills_ahead = paused.decode_turns = paused.prefill_turns = paused.pauses_ahead = 0;
+        paused.ids_served.clear();
+        waiting.insert(waiting.begin(), paused);
+        active.reset();
     }
 
     void advance() {
@@ -111,8 +123,8 @@ void check_bounds(const Waiter &w, std::optional<int> patience) {
         else
             CHECK(w.prefill_turns == 0);
     } else if (patience) {
-        CHECK(w.decode_turns <= (w.prefills_ahead + 1) * *patience);
-        CHECK(w.prefill_turns <= w.prefills_ahead);
+        CHECK(w.decode_turns <= (w.prefills_ahead + 1 + w.pauses_ahead) * *patience);
+        CHECK(w.prefill_turns <= w.prefills_ahead + w.pauses_ahead);
     }
 }
 
@@ -130,6 +142,8 @@ class Script {
         const int choice = pick(0, 99);
         if (choice < 50 && model_.waiting.size() < 8)
             arrive();
+        else if (choice < 62 && model_.active && model_.active->work == Work::prefill && model_.first_of(Work::decode))
+            pause();
         else if (choice < 98)
             release();
         else if (!model_.waiting.empty())
@@ -145,10 +159,11 @@ class Script {
     }
 
     size_t turns() const { return expected_.size(); }
+    uint64_t pauses() const { return scheduler_.stats().prefill_pauses; }
 
   private:
     struct Thread {
-        std::atomic<bool> let_go{false}, cancelled{false};
+        std::atomic<bool> let_go{false}, cancelled{false}, pause{false};
         std::unique_ptr<Caller> caller;
     };
 
@@ -176,9 +191,13 @@ class Script {
             const Wait wait{{}, &self->cancelled, {}};
             AcceleratorScheduler::Permit permit =
                 work == Work::prefill ? scheduler_.acquire(work, ids[0], wait) : scheduler_.acquire_group(ids, wait);
-            granted_.push_back(name); // plain: the permit guards it
-            n_granted_.store(granted_.size());
-            eventually([&] { return self->let_go.load(); });
+            do {
+                granted_.push_back(name); // plain: the permit guards it
+                n_granted_.store(granted_.size());
+                eventually([&] { return self->let_go.load() || self->pause.load(); });
+                if (self->pause)
+                    permit.let_decoders_in(wait);
+            } while (self->pause.exchange(false));
         });
         threads_[waiter.name] = std::move(thread);
         model_.waiting.push_back(waiter);
@@ -194,6 +213,11 @@ class Script {
         REQUIRE(thread.caller->wait()); // its ids are free again
         check_bounds(*model_.active, model_.patience);
         model_.active.reset();
+    }
+
+    void pause() {
+        threads_.at(model_.active->name)->pause = true;
+        model_.pause();
     }
 
     void cancel() {
@@ -237,6 +261,7 @@ class Script {
 TEST_CASE("every turn of random scripts is the model's, and every wait is within its bound") {
     const std::optional<int> patiences[] = {1, 2, 5, 16, std::nullopt};
     size_t turns = 0;
+    uint64_t pauses = 0;
     uint32_t seed = 1;
     for (const auto &patience : patiences)
         for (int script = 0; script < 2; ++script) {
@@ -247,6 +272,8 @@ TEST_CASE("every turn of random scripts is the model's, and every wait is within
                 run.step();
             run.drain();
             turns += run.turns();
+            pauses += run.pauses();
         }
     CHECK(turns > 2000);
+    CHECK(pauses > 100);
 }

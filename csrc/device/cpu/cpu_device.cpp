@@ -1,42 +1,48 @@
-// Records the ops of a pass as steps (pass.h) over the workspace's buffers. Row-wise ops are recorded here; the
-// matrix products in product_pass.cpp, attention in attention_pass.cpp.
+// Weights, planes and passes of one processor. A pass is recorded and run by a Recorder; there are two of them, so that
+// small passes can run while a prefill is paused.
 #include "device/cpu/cpu_device.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "core/memory.h"
 #include "core/thread_pool.h"
-#include "device/cpu/attention_pass.h"
 #include "device/cpu/kv_planes.h"
-#include "device/cpu/ops.h"
-#include "device/cpu/pass.h"
-#include "device/cpu/product_pass.h"
+#include "device/cpu/recorder.h"
 #include "device/cpu/require.h"
-#include "device/cpu/weight.h"
 #include "device/cpu/weight_loader.h"
 
 namespace muser::cpu {
 
 namespace {
 
+WorkspaceSpec spec_beside(WorkspaceSpec spec) {
+    spec.max_rows = std::min(spec.max_rows, kRowsBeside);
+    spec.max_logit_rows = std::min(spec.max_logit_rows, kRowsBeside);
+    return spec;
+}
+
 class CpuDevice final : public Device {
   public:
     CpuDevice(int threads, Level level)
-        : pool_(threads), pass_(pool_), ops_(op_kernels(level)), lanes_(matmul_kernels(level).lanes),
-          products_(ops_, matmul_kernels(level), state_, pass_), attention_(ops_, state_, pass_) {}
+        : pool_(threads), lanes_(matmul_kernels(level).lanes), main_(pool_, op_kernels(level), matmul_kernels(level)),
+          beside_(pool_, op_kernels(level), matmul_kernels(level)) {}
 
     DeviceInfo info() const override {
-        return {"cpu", cpu_features() + ", " + std::to_string(pool_.size()) + (pool_.size() == 1 ? " thread" : " threads"), true,
-                static_cast<int>(pool_.size())};
+        DeviceInfo info;
+        info.name = "cpu";
+        info.description = cpu_features() + ", " + std::to_string(pool_.size()) + (pool_.size() == 1 ? " thread" : " threads");
+        info.pauses = true;
+        info.host_threads = pool_.size();
+        return info;
     }
 
     uint64_t weight_bytes(const TensorView &tensor, WeightUse use) const override {
         return cpu::weight_bytes(tensor, use, lanes_);
     }
     uint64_t kv_bytes(std::span<const PlaneSpec> planes) const override { return KvPlanes::bytes(planes); }
-    uint64_t workspace_bytes(const WorkspaceSpec &spec) const override { return Workspace::bytes(spec, pool_.size()); }
+    uint64_t workspace_bytes(const WorkspaceSpec &spec) const override {
+        return Workspace::bytes(spec, pool_.size()) + Workspace::bytes(spec_beside(spec), pool_.size());
+    }
 
     std::unique_ptr<Weight> load_weight(const TensorView &tensor, WeightUse use) override {
         const WeightSource source{tensor, use};
@@ -50,228 +56,52 @@ class CpuDevice final : public Device {
         return std::make_unique<KvPlanes>(planes);
     }
     void set_workspace(const WorkspaceSpec &spec) override {
-        state_.workspace = Workspace(); // the old one goes before the new one comes
-        state_.workspace = Workspace(spec, pool_.size());
+        main_.set_workspace(spec);
+        beside_.set_workspace(spec_beside(spec));
     }
 
-    void begin(std::span<const Row> rows, PassKind kind) override;
-    bool can_narrow() const override { return !state_.few(); }
-    void narrow(int first_row) override;
-    void embed(const Weight &table, EmbedOp op, float x) override;
-    void norm(const Weight &weight, float eps) override;
-    void matmul(Act in, std::span<const Projection> projections) override { products_.record(in, projections); }
-    void qk_norm_rope(const QkSpec &spec) override;
-    void kv_store(const AttentionSpec &spec) override;
-    void attention(const AttentionSpec &spec) override;
-    void attention_gate() override;
-    void glu(Activation activation) override;
-    void residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) override;
-    void tap() override;
-    void head(const HeadSpec &spec, std::span<const int32_t> rows) override;
-    void commit_and_wait(Deadline deadline) override;
+    void begin(std::span<const Row> rows, PassKind kind) override { // the same bits for every kind
+        is_paused_ = is_paused_ && kind == PassKind::decode; // else the paused pass was given up
+        now_ = is_paused_ ? &beside_ : &main_;
+        now_->begin(rows);
+    }
+    bool can_narrow() const override { return now_->can_narrow(); }
+    void narrow(int first_row) override { now_->narrow(first_row); }
+    void embed(const Weight &table, EmbedOp op, float x) override { now_->embed(table, op, x); }
+    void norm(const Weight &weight, float eps) override { now_->norm(weight, eps); }
+    void matmul(Act in, std::span<const Projection> projections) override { now_->matmul(in, projections); }
+    void qk_norm_rope(const QkSpec &spec) override { now_->qk_norm_rope(spec); }
+    void kv_store(const AttentionSpec &spec) override { now_->kv_store(spec); }
+    void attention(const AttentionSpec &spec) override { now_->attention(spec); }
+    void attention_gate() override { now_->attention_gate(); }
+    void glu(Activation activation) override { now_->glu(activation); }
+    void residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) override {
+        now_->residual_norm(post_norm, post_eps, next_norm, next_eps);
+    }
+    void tap() override { now_->tap(); }
+    void head(const HeadSpec &spec, std::span<const int32_t> rows) override { now_->head(spec, rows); }
 
-    std::span<const float> logits(size_t i) const override {
-        require(i < n_logits_, "logits() of a row that head() was not given");
-        return {state_.workspace.logits(static_cast<int>(i)), state_.workspace.spec().vocab};
+    void commit_and_wait(Deadline deadline) override { now_->run(deadline, {}); }
+    void commit_pausing(Deadline deadline, const Pauses &pauses) override {
+        const auto pause = [&] {
+            is_paused_ = true;
+            pauses.pause(); // if it throws, the device may be another thread's by now
+            is_paused_ = false;
+            now_ = &main_;
+        };
+        now_->run(deadline, {pauses.wanted, pause});
     }
-    std::span<const float> taps(size_t i) const override {
-        require(i < n_taps_, "taps() of a tap that was not made");
-        return {state_.workspace.taps(static_cast<int>(i)), state_.rows.size() * state_.width(Act::residual)};
-    }
+
+    std::span<const float> logits(size_t i) const override { return now_->logits(i); }
+    std::span<const float> taps(size_t i) const override { return now_->taps(i); }
 
   private:
-    // f(row, thread), each row once. For rows that all threads share.
-    template <class F> void each_row(const F &f) { pass_.add_rows(state_.wanted_rows(), over_rows(f)); }
-    // The same for ops on the rows that threads keep for themselves when there are few (pass_state.h).
-    template <class F> void each_own_row(const F &f) {
-        if (state_.few())
-            pass_.add_everywhere(state_.n_rows(), over_rows(f));
-        else
-            each_row(f);
-    }
-    template <class F> auto over_rows(const F &f) const {
-        return [f, base = state_.first_row()](int first, int last, int thread) {
-            for (int row = base + first; row < base + last; ++row)
-                f(row, thread);
-        };
-    }
-    float *act(Act a, int row, int thread) const { return state_.act(a, row, thread); }
-    size_t width(Act a) const { return state_.width(a); }
-    int rope_table(const RopeSpec &rope);
-
     ThreadPool pool_;
-    Pass pass_;
-    const OpKernels &ops_;
     const int lanes_;
-    PassState state_;
-    ProductPlanner products_;
-    AttentionPlanner attention_;
-    std::vector<const RopeSpec *> ropes_; // of the pass being recorded
-    size_t n_logits_ = 0, n_taps_ = 0;
+    Recorder main_, beside_;
+    Recorder *now_ = &main_; // of the pass begun last
+    bool is_paused_ = false; // main_'s pass is
 };
-
-void CpuDevice::begin(std::span<const Row> rows, PassKind) { // the same bits for every kind
-    require(rows.size() <= state_.workspace.spec().max_rows, "more rows than the workspace has room for");
-    pass_.clear();
-    state_.workspace.prepare(rows.size());
-    state_.begin(rows, pool_.size());
-    products_.begin();
-    attention_.begin();
-    ropes_.clear();
-    n_logits_ = n_taps_ = 0;
-    pass_.take_rows(state_.by_rows() ? kTurnRows : 0);
-}
-
-void CpuDevice::narrow(int first_row) {
-    require(can_narrow() && first_row >= 0 && first_row < state_.n_rows(), "narrow() to rows of the pass");
-    state_.narrow(first_row);
-    products_.forget_quants();
-    pass_.take_rows(state_.by_rows() ? kTurnRows : 0);
-}
-
-void CpuDevice::embed(const Weight &table, EmbedOp op, float x) {
-    const CpuWeight &weight = cpu_weight(table);
-    require(weight.cols == width(Act::residual), "embedding width");
-    each_own_row([this, &weight, op, x](int row, int thread) {
-        float *out = act(Act::residual, row, thread);
-        weight.row(static_cast<uint64_t>(state_.rows[row].token), out);
-        if (op == EmbedOp::scale)
-            ops_.scale(out, x, weight.cols);
-        else if (op == EmbedOp::rms)
-            ops_.rms_norm(out, nullptr, x, out, weight.cols);
-    });
-}
-
-void CpuDevice::norm(const Weight &weight, float eps) {
-    const float *w = cpu_weight(weight).vector();
-    each_own_row([this, w, eps](int row, int thread) {
-        ops_.rms_norm(act(Act::residual, row, thread), w, eps, act(Act::normed, row, thread), width(Act::residual));
-    });
-    products_.wrote(Act::normed);
-}
-
-// The index of the table that holds cos and sin of every row's angles; computed once a pass, beside the first step. The angle is rounded to float32 as the reference rounds it; its cosine is that of the rounded angle.
-int CpuDevice::rope_table(const RopeSpec &rope) {
-    const auto known = std::find(ropes_.begin(), ropes_.end(), &rope);
-    const int index = static_cast<int>(known - ropes_.begin());
-    if (known != ropes_.end())
-        return index;
-    require(index < kMaxRopes, "more rotary configurations than the workspace has room for");
-    require(rope.inv_freq.size() <= state_.workspace.rope_width(), "more rotary pairs than half a head");
-    ropes_.push_back(&rope);
-    const auto angles = [this, index, &rope](int first, int last, int) {
-        for (int row = first; row < last; ++row) {
-            float *cosine = state_.workspace.rope_cos(index, row), *sine = state_.workspace.rope_sin(index, row);
-            for (size_t k = 0; k < rope.inv_freq.size(); ++k) {
-                const float angle = static_cast<float>(state_.rows[row].position) * rope.inv_freq[k];
-                cosine[k] = static_cast<float>(std::cos(static_cast<double>(angle)));
-                sine[k] = static_cast<float>(std::sin(static_cast<double>(angle)));
-            }
-        }
-    };
-    if (state_.by_rows()) // the first rotation may be in the first step
-        pass_.add_rows(state_.n_rows(), angles);
-    else
-        pass_.add_prologue(state_.n_rows(), angles);
-    return index;
-}
-
-void CpuDevice::qk_norm_rope(const QkSpec &spec) {
-    require(spec.n_heads == 0 || spec.n_heads * spec.head_dim == width(Act::query), "query width");
-    require(spec.n_kv_heads == 0 || spec.n_kv_heads * spec.head_dim == width(Act::key), "key width");
-    const int table = spec.rope ? rope_table(*spec.rope) : 0;
-    const auto side = [&](Act which, const Weight *norm, uint32_t heads) {
-        if (heads == 0 || (!norm && !spec.rope))
-            return;
-        const float *weight = norm ? cpu_weight(*norm).vector() : nullptr;
-        const RopeSpec *rope = spec.rope;
-        const float eps = spec.norm_eps;
-        const uint32_t head_dim = spec.head_dim;
-        each_row([this, which, weight, eps, heads, head_dim, rope, table](int row, int thread) {
-            const float *cosine = state_.workspace.rope_cos(table, row), *sine = state_.workspace.rope_sin(table, row);
-            for (uint32_t head = 0; head < heads; ++head) {
-                float *x = act(which, row, thread) + size_t{head} * head_dim;
-                if (weight)
-                    ops_.rms_norm(x, weight, eps, x, head_dim);
-                if (rope)
-                    ops_.rope(x, cosine, sine, rope->inv_freq.size(), rope->pairing == RopePairing::halves);
-            }
-        });
-    };
-    side(Act::query, spec.q_norm, spec.n_heads);
-    side(Act::key, spec.k_norm, spec.n_kv_heads);
-}
-
-void CpuDevice::kv_store(const AttentionSpec &spec) {
-    const uint32_t plane = spec.plane;
-    each_row([this, plane](int row, int thread) {
-        const PlaneView &view = static_cast<const KvPlanes *>(state_.rows[row].kv)->plane(plane);
-        ops_.store_kv(view, static_cast<uint32_t>(state_.rows[row].position), act(Act::key, row, thread),
-                      act(Act::value, row, thread));
-    });
-}
-
-void CpuDevice::attention(const AttentionSpec &spec) {
-    require(spec.n_heads * spec.head_dim == width(Act::query), "query width");
-    attention_.record(spec);
-    products_.wrote(Act::attention);
-}
-
-void CpuDevice::attention_gate() {
-    each_own_row([this](int row, int thread) {
-        ops_.gate(act(Act::attention, row, thread), act(Act::gate, row, thread), width(Act::attention));
-    });
-    state_.reads_everywhere(Act::gate);
-    products_.wrote(Act::attention);
-}
-
-void CpuDevice::glu(Activation activation) {
-    if (!products_.join_glu(activation)) {
-        const auto kernel = activation == Activation::silu ? ops_.silu_glu : ops_.gelu_tanh_glu;
-        each_row([this, kernel](int row, int thread) {
-            kernel(act(Act::ffn_gate, row, thread), act(Act::ffn_up, row, thread), width(Act::ffn_gate));
-        });
-    }
-    products_.wrote(Act::ffn_gate);
-}
-
-void CpuDevice::residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) {
-    const float *post = post_norm ? cpu_weight(*post_norm).vector() : nullptr;
-    const float *next = next_norm ? cpu_weight(*next_norm).vector() : nullptr;
-    each_own_row([this, post, post_eps, next, next_eps](int row, int thread) {
-        const size_t n = width(Act::residual);
-        float *x = act(Act::residual, row, thread);
-        if (post)
-            ops_.add_rms_norm(x, act(Act::branch, row, thread), post, post_eps, n);
-        else
-            ops_.add(x, act(Act::branch, row, thread), n);
-        if (next)
-            ops_.rms_norm(x, next, next_eps, act(Act::normed, row, thread), n);
-    });
-    state_.reads_everywhere(Act::branch);
-    products_.wrote(Act::normed);
-}
-
-void CpuDevice::tap() {
-    require(n_taps_ < state_.workspace.spec().max_taps, "more taps than the workspace has room for");
-    float *to = state_.workspace.taps(static_cast<int>(n_taps_++));
-    const bool few = state_.few();
-    each_own_row([this, to, few](int row, int thread) {
-        const size_t n = width(Act::residual);
-        if (!few || thread == 0) // all threads' copies are equal
-            std::memcpy(to + size_t(row) * n, act(Act::residual, row, thread), n * sizeof(float));
-    });
-}
-
-void CpuDevice::head(const HeadSpec &spec, std::span<const int32_t> rows) {
-    require(rows.size() <= state_.workspace.spec().max_logit_rows, "more logits than the workspace has room for");
-    if (rows.empty())
-        return;
-    products_.head(spec, rows);
-    n_logits_ = rows.size();
-}
-
-void CpuDevice::commit_and_wait(Deadline deadline) { pass_.run(deadline); }
 
 } // namespace
 

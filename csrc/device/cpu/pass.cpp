@@ -2,7 +2,6 @@
 #include "device/cpu/pass.h"
 
 #include <algorithm>
-#include <climits>
 
 #include "core/error.h"
 #include "device/cpu/float_mode.h"
@@ -109,25 +108,39 @@ void Pass::reset_counters() {
         counters_[i].next.store(0, std::memory_order_relaxed);
 }
 
-void Pass::run(Deadline deadline) {
-    flush_everywhere();
-    reset_counters();
+// Runs steps from `first` on; returns the one to go on with, the number of steps after the last.
+size_t Pass::run_from(size_t first, Deadline deadline, const Pauses &pauses) {
     // The step after which everyone leaves. Thread 0 sets it before the barrier of that very step, so all
     // threads agree: one that is late to look sees a later step at worst, and goes on to meet the others there.
-    std::atomic<size_t> last_step{SIZE_MAX};
+    std::atomic<size_t> last_step{steps_.size()};
     pool_.run([&](int thread) {
         const DefaultFloatMode float_mode;
-        for (size_t i = 0; i < prologue_.size(); ++i)
+        for (size_t i = 0; first == 0 && i < prologue_.size(); ++i)
             run_step(prologue_[i], prologue_tasks_.data(), counters_[steps_.size() + i], thread);
-        for (size_t i = 0; i < steps_.size() && last_step.load(std::memory_order_relaxed) >= i; ++i) {
+        for (size_t i = first; i < steps_.size() && last_step.load(std::memory_order_relaxed) >= i; ++i) {
             run_step(steps_[i], tasks_.data(), counters_[i], thread);
-            if (thread == 0 && deadline && i + 1 < steps_.size() && Clock::now() >= *deadline)
+            const auto is_time_to_leave = [&] {
+                return (deadline && Clock::now() >= *deadline) || (pauses.wanted && pauses.wanted());
+            };
+            if (thread == 0 && i + 1 < steps_.size() && is_time_to_leave())
                 last_step.store(i, std::memory_order_relaxed);
             pool_.barrier();
         }
     });
-    if (last_step.load(std::memory_order_relaxed) != SIZE_MAX)
-        throw Error(ErrorCode::timeout, "the deadline passed during a forward pass");
+    return std::min(last_step.load(std::memory_order_relaxed) + 1, steps_.size());
+}
+
+void Pass::run(Deadline deadline, const Pauses &pauses) {
+    flush_everywhere();
+    reset_counters();
+    for (size_t next = 0; (next = run_from(next, deadline, pauses)) < steps_.size();) {
+        const auto left = Clock::now();
+        if (deadline && left >= *deadline)
+            throw Error(ErrorCode::timeout, "the deadline passed during a forward pass");
+        pauses.pause();
+        if (deadline)
+            *deadline += Clock::now() - left;
+    }
 }
 
 } // namespace muser::cpu

@@ -1,4 +1,4 @@
-// A recorded pass: steps of parallel work with a barrier after each, run in one ThreadPool::run().
+// A recorded pass: steps of parallel work with a barrier after each, run in one ThreadPool::run() between two pauses.
 // Two things save barriers. Row-wise ops that follow each other share a step: the thread that has a row takes it
 // through all of them. And work so small that sharing it would cost more than doing it is done by every thread for
 // itself (on its own copies) at the beginning of the next step.
@@ -13,6 +13,7 @@
 
 #include "core/thread_pool.h"
 #include "core/wait.h"
+#include "device/device.h"
 
 namespace muser::cpu {
 
@@ -56,8 +57,8 @@ class Pass {
     size_t n_tasks() const { return tasks_.size(); } // of all steps
     void resplit_last(int items, int grain); // of the last step
 
-    // Throws Error{timeout} when the deadline passes between two steps.
-    void run(Deadline deadline);
+    // Throws Error{timeout} when the deadline passes between two steps, and what pauses.pause() throws.
+    void run(Deadline deadline, const Pauses &pauses);
     int threads() const { return pool_.size(); }
 
   private:
@@ -77,6 +78,7 @@ class Pass {
     void run_step(const Step &step, const Task *tasks, Counter &counter, int thread) const;
     template <class Turn> void run_shrinking(const Step &step, Counter &counter, const Turn &turn) const;
     void reset_counters();
+    size_t run_from(size_t first, Deadline deadline, const Pauses &pauses);
 
     ThreadPool &pool_;
     std::vector<Task> tasks_, prologue_tasks_;

@@ -1,4 +1,4 @@
-// Everything goes to the wrapped device; only commit_and_wait() may do something else.
+// Everything goes to the wrapped device; only a commit may do something else.
 #include "device/fault/fault_device.h"
 
 #include <algorithm>
@@ -33,14 +33,22 @@ void FaultDevice::fault(const FaultPlan &plan, Deadline deadline) {
     throw Error(ErrorCode::device, plan.message);
 }
 
-void FaultDevice::commit_and_wait(Deadline deadline) {
+template <class Commit> void FaultDevice::commit(Deadline deadline, const Commit &inner) {
     ++commits_;
     FaultPlan plan;
     const bool faulty = next_is_faulty(plan);
     if (!faulty || plan.after_running)
-        inner_->commit_and_wait(deadline);
+        inner();
     if (faulty)
         fault(plan, deadline);
+}
+
+void FaultDevice::commit_and_wait(Deadline deadline) {
+    commit(deadline, [&] { inner_->commit_and_wait(deadline); });
+}
+
+void FaultDevice::commit_pausing(Deadline deadline, const Pauses &pauses) {
+    commit(deadline, [&] { inner_->commit_pausing(deadline, pauses); });
 }
 
 DeviceInfo FaultDevice::info() const { return inner_->info(); }

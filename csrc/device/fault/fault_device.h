@@ -56,11 +56,13 @@ class FaultDevice final : public Device {
     void tap() override;
     void head(const HeadSpec &spec, std::span<const int32_t> rows) override;
     void commit_and_wait(Deadline deadline) override;
+    void commit_pausing(Deadline deadline, const Pauses &pauses) override;
 
     std::span<const float> logits(size_t i) const override;
     std::span<const float> taps(size_t i) const override;
 
   private:
+    template <class Commit> void commit(Deadline deadline, const Commit &inner);
     bool next_is_faulty(FaultPlan &plan);
     [[noreturn]] static void fault(const FaultPlan &plan, Deadline deadline);
 

@@ -1,0 +1,41 @@
+#include "session/decoder_pauses.h"
+
+namespace muser {
+
+namespace {
+
+// Between looks for Ctrl-C. They take the host's lock, for which a busy host may let a pass wait some milliseconds.
+constexpr std::chrono::milliseconds kLookInterval{100};
+
+} // namespace
+
+DecoderPauses::DecoderPauses(const AcceleratorScheduler &scheduler, AcceleratorScheduler::Permit &permit, const PauseRule &rule,
+                             const Wait &wait)
+    : scheduler_(scheduler), permit_(permit), rule_(rule), wait_(wait), hooks_{[this] { return wanted(); }, [this] { pause(); }} {}
+
+bool DecoderPauses::decoders_are_due() const {
+    return scheduler_.decode_waiting() && Clock::now() - resumed_ >= rule_.stretch();
+}
+
+bool DecoderPauses::wanted() const {
+    const bool cancelled = wait_.cancelled && wait_.cancelled->load(std::memory_order_relaxed);
+    return cancelled || decoders_are_due() || Clock::now() - looked_ >= kLookInterval;
+}
+
+void DecoderPauses::pause() {
+    const auto start = Clock::now();
+    try {
+        wait_.check();
+        looked_ = start;
+        if (decoders_are_due()) {
+            permit_.let_decoders_in(wait_);
+            resumed_ = Clock::now();
+        }
+    } catch (...) {
+        given_up_ = std::current_exception();
+        throw;
+    }
+    paused_ += Clock::now() - start;
+}
+
+} // namespace muser

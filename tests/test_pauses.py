@@ -1,0 +1,199 @@
+"""A prompt's pass that lets decode steps in between its own steps (csrc/session/decoder_pauses.h), in a real engine with
+real threads: everybody's bits are those of an engine alone, and whatever ends the pass leaves nothing behind.
+
+``pause_after`` 0 lets waiting decoders in after every step, which a toy would not live long enough for otherwise. The
+passes themselves: tests/cpp/test_cpu_pauses.cpp; whose turn it is: tests/cpp/test_scheduler_pauses.cpp.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from engines import PATIENCE, decode, open_engine
+from fake_engine import wait_until
+from toy import write_toy
+
+from muser import _muser
+from muser.errors import CancelledError, ClosedError, DeviceError, UnhealthyError, WaitTimeoutError
+
+RNG = np.random.default_rng(5)
+PROMPT = RNG.integers(0, 200, 700).astype(np.int32)  # a whole chunk and a shorter one
+STREAMS = RNG.integers(0, 200, (3, 60)).astype(np.int32)  # what the decoders decode
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("pauses") / "muse.gguf"
+    write_toy(path, "muse-glimmer", quant="Q4_K", d_model=256, d_ff=512, context=1024)
+    return str(path)
+
+
+def open_with_pauses(toy: str) -> _muser.Engine:
+    return open_engine(toy, device="cpu", slots=4, context=1024, threads=2, pause_after=0.0)
+
+
+@pytest.fixture(scope="module")
+def alone(toy: str) -> tuple[np.ndarray, list[list[bytes]]]:
+    """The logits of the prompt's last token, and of every token of every stream, each from an engine without company."""
+    engine = open_engine(toy, device="cpu", context=1024)
+    engine.prefill(0, PROMPT, timeout=PATIENCE)
+    of_prompt = engine.logits(0)
+    of_streams = []
+    for stream in STREAMS:
+        engine.reset(0)
+        of_streams.append([decode(engine, token).tobytes() for token in stream])
+    return of_prompt, of_streams
+
+
+@contextmanager
+def decoding(
+    engine: _muser.Engine, expected: list[list[bytes]], first_slot: int = 1
+) -> Iterator[Callable[[], int]]:
+    """Threads that decode a stream each again and again; gives how many steps were right so far."""
+    stop, right, wrong = threading.Event(), [0] * len(expected), []
+
+    def stream(i: int) -> None:
+        while not stop.is_set():
+            engine.reset(first_slot + i)
+            for at, token in enumerate(STREAMS[i]):
+                if stop.is_set():
+                    return
+                try:
+                    logits = decode(engine, token, slot=first_slot + i)
+                except (ClosedError, UnhealthyError):
+                    return
+                right[i] += 1
+                if logits.tobytes() != expected[i][at]:
+                    wrong.append((i, at))
+
+    threads = [threading.Thread(target=stream, args=(i,)) for i in range(len(expected))]
+    for thread in threads:
+        thread.start()
+    try:
+        yield lambda: sum(right)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert not wrong
+
+
+def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, errors
+
+
+def test_a_prompt_and_the_streams_beside_it_have_the_bits_of_their_own(toy, alone):
+    engine = open_with_pauses(toy)
+    with decoding(engine, alone[1]) as steps:
+        for _ in range(5):
+            before = steps()
+            engine.reset(0)
+            engine.prefill(0, PROMPT, timeout=PATIENCE)
+            assert engine.logits(0).tobytes() == alone[0].tobytes()
+            assert steps() > before
+    stats = engine.stats()
+    assert stats["prefill_turns"] == 10  # two chunks each, as if nobody decoded
+    assert stats["prefill_pauses"] > 10
+
+
+def test_two_prompts_at_once(toy, alone):
+    """One pass is paused at a time: the other prompt's waits until it is through."""
+    engine = open_with_pauses(toy)
+    with decoding(engine, alone[1][:2], first_slot=2) as steps:
+        for _ in range(3):
+            before = steps()
+            prompts = [in_thread(lambda slot=slot: engine.prefill(slot, PROMPT, timeout=PATIENCE)) for slot in (0, 1)]
+            for slot, (thread, errors) in enumerate(prompts):
+                thread.join(PATIENCE)
+                assert not errors
+                assert engine.logits(slot).tobytes() == alone[0].tobytes()
+                engine.reset(slot)
+            assert steps() > before
+
+
+def test_cancelled_in_the_middle_of_a_pass(toy, alone):
+    """The rows of whole chunks stay, and the next prefill of the rest is right."""
+    engine = open_with_pauses(toy)
+    positions = set()
+    with decoding(engine, alone[1]):
+        for more in range(1, 30):
+            engine.reset(0)
+            pauses = engine.stats()["prefill_pauses"]
+            thread, errors = in_thread(lambda: engine.prefill(0, PROMPT, timeout=PATIENCE))
+            wait_until(lambda pauses=pauses, more=more: engine.stats()["prefill_pauses"] > pauses + more or not thread.is_alive())
+            engine.cancel(0)
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+            engine.clear_cancel(0)
+            assert all(isinstance(error, CancelledError) for error in errors)
+            position = engine.position(0)
+            positions.add(position)
+            if errors:
+                engine.prefill(0, PROMPT[position:], timeout=PATIENCE)
+            assert engine.logits(0).tobytes() == alone[0].tobytes()
+    assert positions <= {0, 512, 700}
+    assert 0 in positions
+
+
+def test_a_caller_whose_time_is_up_gets_its_chunk_nevertheless(toy, alone):
+    """Or one who tries again and again with little time would never get on."""
+    engine = open_with_pauses(toy)
+    with decoding(engine, alone[1]):
+        done = 0
+        while done < len(PROMPT):
+            try:
+                engine.prefill(0, PROMPT[done:], timeout=0.002)
+            except WaitTimeoutError:
+                assert engine.position(0) in (done, 512)
+            done = engine.position(0)
+        assert engine.logits(0).tobytes() == alone[0].tobytes()
+
+
+def test_closed_in_the_middle_of_a_pass(toy, alone):
+    engine = open_with_pauses(toy)
+    with decoding(engine, alone[1]):
+        thread, errors = in_thread(lambda: [engine.prefill(0, PROMPT, timeout=PATIENCE) or engine.reset(0) for _ in range(1000)])
+        wait_until(lambda: engine.stats()["prefill_pauses"] > 3)
+        engine.close()
+        thread.join(PATIENCE)
+    assert [type(error) for error in errors] == [ClosedError]
+
+
+def test_a_decode_that_fails_beside_a_paused_pass(toy):
+    """Everybody hears the cause, and nothing of the prompt's chunk is there."""
+    kinds = set()
+    for commit in range(2, 12):
+        engine = _muser.testing.faulty_engine(toy, slots=2, commit=commit, pausing=True)
+
+        def stream(engine: _muser.Engine = engine) -> None:
+            while True:
+                engine.reset(1)
+                decode(engine, 1, slot=1)
+
+        def prompt(engine: _muser.Engine = engine) -> None:
+            while True:
+                engine.reset(0)
+                engine.prefill(0, PROMPT, timeout=PATIENCE)
+
+        ends = [in_thread(prompt), in_thread(stream)]
+        for thread, errors in ends:
+            thread.join(PATIENCE)
+            assert "injected fault" in str(errors[0])
+        kinds.add(tuple(type(errors[0]) for _, errors in ends))
+        assert engine.position(0) in (0, 512)
+    assert (UnhealthyError, DeviceError) in kinds
+    assert kinds <= {(UnhealthyError, DeviceError), (DeviceError, UnhealthyError)}
