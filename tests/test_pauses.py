@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -96,6 +97,10 @@ def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseEx
     return thread, errors
 
 
+def paused_or_done(engine: _muser.Engine, pauses: int, thread: threading.Thread) -> bool:
+    return engine.stats()["prefill_pauses"] > pauses or not thread.is_alive()
+
+
 def test_a_prompt_and_the_streams_beside_it_have_the_bits_of_their_own(toy, alone):
     engine = open_with_pauses(toy)
     with decoding(engine, alone[1]) as steps:
@@ -134,7 +139,7 @@ def test_cancelled_in_the_middle_of_a_pass(toy, alone):
             engine.reset(0)
             pauses = engine.stats()["prefill_pauses"]
             thread, errors = in_thread(lambda: engine.prefill(0, PROMPT, timeout=PATIENCE))
-            wait_until(lambda pauses=pauses, more=more: engine.stats()["prefill_pauses"] > pauses + more or not thread.is_alive())
+            wait_until(partial(paused_or_done, engine, pauses + more, thread))
             engine.cancel(0)
             thread.join(PATIENCE)
             assert not thread.is_alive()

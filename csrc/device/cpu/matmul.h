@@ -1,5 +1,5 @@
 // Quantized matrix products: weights packed once into lane-interleaved tiles, activations quantized once
-// a row to int8 blocks, one kernel table a level. The executor (cpu_device) splits tiles over threads.
+// a row to int8 blocks, one kernel table a level. The executor (recorder) splits tiles over threads.
 //
 // A tile is `lanes` consecutive output rows over all columns, interleaved so that each output element
 // lives in one vector lane: its reduction is a chain over 32-value blocks in ascending order, whatever the
