@@ -79,6 +79,29 @@ def test_byte_level_bpe(pre: str, text: str) -> None:
     assert [fast.token_text(token) for token in fast.encode(text, add_bos=False)] == pieces
 
 
+@pytest.mark.parametrize("order", ["reversed", "shuffled", "one late"])
+def test_byte_level_bpe_whatever_the_order_of_the_vocabulary(order: str) -> None:
+    """Trained vocabularies list their pieces in the order of the merges, which the encoder expects and must not need."""
+    source = metadata("random_muse", pre="gpt-2")
+    tokens, types = source[KEY + "tokens"], source[KEY + "token_type"]
+    ordinary = [token for token, kind in enumerate(types) if kind == 1]
+    placed = {
+        "reversed": ordinary[::-1],
+        "shuffled": random.Random(1).sample(ordinary, len(ordinary)),
+        "one late": ordinary[:300] + ordinary[301:] + ordinary[300:301],
+    }[order]
+    moved = [*tokens]
+    for place, token in zip(ordinary, placed, strict=True):
+        moved[place] = tokens[token]
+    assert moved != tokens
+    usual, other = Tokenizer(source), Tokenizer({**source, KEY + "tokens": moved})
+    for text in CORPUS:
+        ids = usual.encode(text, add_bos=False)
+        assert [other.token_text(token) for token in other.encode(text, add_bos=False)] == [
+            usual.token_text(token) for token in ids
+        ]
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     text=st.one_of(

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bindings/gguf_file.h"
 #include "bindings/gguf_value.h"
@@ -138,6 +139,18 @@ Bytes tensor_data(const GgufFile &self, std::string_view name) {
     return Bytes(reinterpret_cast<const uint8_t *>(tensor->data.data()), {tensor->data.size()}, owner);
 }
 
+// From the file itself: through the mapping every tensor would make its page, and the pages around, resident.
+nb::typed<nb::list, nb::bytes> tensor_heads(const GgufFile &self, size_t n) {
+    nb::typed<nb::list, nb::bytes> heads;
+    std::vector<std::byte> head(n);
+    for (const gguf::Tensor &tensor : self.model->tensors()) {
+        const auto bytes = tensor.data.first(std::min(n, tensor.data.size()));
+        tensor.file->read(bytes, head.data());
+        heads.append(nb::bytes(head.data(), bytes.size()));
+    }
+    return heads;
+}
+
 } // namespace
 
 void init_gguf(nb::module_ &m) {
@@ -163,7 +176,10 @@ void init_gguf(nb::module_ &m) {
              "(name, type, shape, offset, nbytes) of each tensor in file order. shape[0] is the contiguous dimension; "
              "offset is in the tensor's own file.")
         .def("tensor_data", &tensor_data, nb::arg("name"),
-             "The tensor's bytes in the mapped file, read-only uint8 [nbytes], zero copy. KeyError when there is none.");
+             "The tensor's bytes in the mapped file, read-only uint8 [nbytes], zero copy. KeyError when there is none.")
+        .def("tensor_heads", &tensor_heads, nb::arg("n"),
+             "At most n bytes of the beginning of each tensor, in file order, read from the file: list[bytes]. FileAccessError where it "
+             "has become shorter.");
 }
 
 } // namespace muser::bindings

@@ -1,6 +1,7 @@
 // UTF-8 decoding by the table of well-formed sequences (Unicode standard, table 3-7).
 #include "gguf/text.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -50,7 +51,12 @@ bool is_utf8(std::string_view bytes) {
         uint64_t word = kNotAscii;
         if (bytes.size() >= sizeof word)
             std::memcpy(&word, bytes.data(), sizeof word);
-        const size_t length = word & kNotAscii ? sequence_length(bytes) : sizeof word;
+        // The file format is little-endian, and so is whatever reads it here: the first byte is the lowest.
+        const auto ascii = static_cast<size_t>(std::countr_zero(word & kNotAscii)) / 8; // 8 of an ASCII word
+        bytes.remove_prefix(ascii);
+        if (ascii == sizeof word)
+            continue;
+        const size_t length = sequence_length(bytes);
         if (length == 0)
             return false;
         bytes.remove_prefix(length);

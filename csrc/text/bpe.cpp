@@ -28,34 +28,46 @@ struct Candidate {
 
 } // namespace
 
-// In batches, so that the cache misses of many look-ups overlap: half a million merges have two million of them.
+// In batches, so that the cache misses of many look-ups overlap: half a million merges have two million of them. What
+// a merge gives is seldom looked up: a vocabulary that was trained by merging lists its pieces in the order of the merges.
 BpeEncoder::BpeEncoder(Pieces pieces, const Strings &merges, bool ignore_merges)
     : pieces_(std::move(pieces)), ignore_merges_(ignore_merges), merges_(std::bit_ceil(2 * merges.size() + 2)) {
     constexpr size_t kBatch = 32;
     std::string unions[kBatch];
-    std::string_view texts[3 * kBatch]; // left, right, union
+    std::string_view texts[3 * kBatch]; // left and right of each merge, then the unions that must be looked up
     int32_t tokens[3 * kBatch];
+    int32_t next = 0; // the piece behind the result of the merge before
     for (size_t first = 0; first < merges.size(); first += kBatch) {
         const size_t count = std::min(kBatch, merges.size() - first);
-        for (size_t i = 0; i < count; ++i) {
+        int32_t results[kBatch];
+        size_t n_texts = 2 * count;
+        for (size_t i = 0; i < count; ++i, ++next) {
             const std::string_view merge = merges[first + i];
             const size_t space = std::min(merge.find(' '), merge.size());
-            std::string_view *parts = texts + 3 * i;
-            parts[0] = merge.substr(0, space);
-            parts[1] = merge.substr(std::min(space + 1, merge.size()));
-            parts[2] = unions[i].assign(parts[0]).append(parts[1]);
+            const std::string_view left = merge.substr(0, space), right = merge.substr(std::min(space + 1, merge.size()));
+            texts[2 * i] = left;
+            texts[2 * i + 1] = right;
+            results[i] = next;
+            if (!pieces_.is_union(next, left, right)) {
+                results[i] = -1;
+                texts[n_texts++] = unions[i].assign(left).append(right);
+            }
         }
-        pieces_.find_all({texts, 3 * count}, {tokens, 3 * count});
+        pieces_.find_all({texts, n_texts}, {tokens, n_texts});
+        for (size_t i = 0, looked_up = 2 * count; i < count; ++i)
+            if (results[i] < 0)
+                results[i] = tokens[looked_up++];
+        next = results[count - 1] + 1;
         for (size_t i = 0; i < count; ++i)
-            __builtin_prefetch(&merges_[first_place(pair_of(tokens[3 * i], tokens[3 * i + 1]))]);
+            __builtin_prefetch(&merges_[first_place(pair_of(tokens[2 * i], tokens[2 * i + 1]))]);
         for (size_t i = 0; i < count; ++i) {
-            const int32_t *part = tokens + 3 * i;
-            if (std::min({part[0], part[1], part[2]}) < 0) {
+            const int32_t left = tokens[2 * i], right = tokens[2 * i + 1];
+            if (std::min({left, right, results[i]}) < 0) {
                 broken_ = first + i;
                 return;
             }
-            const uint64_t pair = pair_of(part[0], part[1]);
-            merges_[place(pair)] = {pair, static_cast<uint32_t>(first + i), part[2]};
+            const uint64_t pair = pair_of(left, right);
+            merges_[place(pair)] = {pair, static_cast<uint32_t>(first + i), results[i]};
         }
     }
 }

@@ -1,6 +1,5 @@
 #include "text/keyed_hash.h"
 
-#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -30,19 +29,33 @@ const Key &key() {
     return key;
 }
 
+template <class Word> uint64_t word_at(const char *p) {
+    Word word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
+}
+
+// At most 8 bytes as a number, by loads of fixed sizes, which overlap: different texts of one length give different ones.
+uint64_t short_text(const char *p, size_t n) {
+    if (n >= 4)
+        return word_at<uint32_t>(p) | word_at<uint32_t>(p + n - 4) << 32;
+    if (n >= 2)
+        return word_at<uint16_t>(p) | word_at<uint16_t>(p + n - 2) << 16;
+    return n ? word_at<uint8_t>(p) : 0;
+}
+
 } // namespace
 
 uint64_t keyed_hash(std::string_view text) {
     const auto [start, multiplier, end] = key();
     uint64_t hash = start ^ text.size();
-    while (!text.empty()) {
-        uint64_t word = 0;
-        const size_t n = std::min(text.size(), sizeof word);
-        std::memcpy(&word, text.data(), n);
-        hash = mix(hash ^ word, multiplier);
-        text.remove_prefix(n);
-    }
-    return mix(hash, end);
+    const char *p = text.data();
+    if (text.size() <= sizeof(uint64_t))
+        return mix(mix(hash ^ short_text(p, text.size()), multiplier), end);
+    const char *const last = p + text.size() - sizeof(uint64_t); // may overlap the word before
+    for (; p < last; p += sizeof(uint64_t))
+        hash = mix(hash ^ word_at<uint64_t>(p), multiplier);
+    return mix(mix(hash ^ word_at<uint64_t>(last), multiplier), end);
 }
 
 uint64_t keyed_hash(uint64_t value) { return mix(mix(value ^ key().start, key().word), key().end); }

@@ -23,6 +23,13 @@ class Pieces {
         for (int32_t &token : tokens)
             token = token >= 0 && usable(token) ? token : -1;
     }
+    // Whether find() of both texts together would give this number, which may be any: without hashing them.
+    bool is_union(int32_t token, std::string_view left, std::string_view right) const {
+        if (token < 0 || static_cast<size_t>(token) >= texts().size() || !usable(token))
+            return false;
+        const std::string_view text = texts()[static_cast<size_t>(token)];
+        return text.size() == left.size() + right.size() && text.starts_with(left) && text.ends_with(right) && !text.empty();
+    }
     bool usable(int32_t token) const { return usable_[static_cast<size_t>(token)]; }
     const Strings &texts() const { return index_->strings(); }
 

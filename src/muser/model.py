@@ -37,11 +37,12 @@ from muser.saving.front import SavingFront
 from muser.saving.identity import of_weights
 from muser.session import Permit, Session
 from muser.stream import Stream, run_to_end
+from muser.text import Tokenizer
+from muser.text.metadata import FileMetadata
 
 if TYPE_CHECKING:
     from muser.aio import AsyncStream
     from muser.grammar.constraint import Constraint
-    from muser.text import Tokenizer
 
 CLOSE_GRACE_SECONDS = 10.0
 _TINY = "muse-tiny-Q4_K_M.gguf"
@@ -464,9 +465,6 @@ class Model(ChatFront, SavingFront, Uncopied):
 
 def _tokenizer_of(file: _muser.GgufFile, path: str) -> Tokenizer:
     """From the file as it was opened: another one may have taken its name since."""
-    from muser.text import Tokenizer
-    from muser.text.metadata import FileMetadata
-
     if file.changed:
         raise FileAccessError(
             f"{path}: the file was written to after the model was loaded, and its vocabulary had not been read yet",

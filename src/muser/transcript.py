@@ -5,22 +5,17 @@ which holds back unfinished characters, and the stop filter, which holds back wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from muser.params import SamplingParams
 from muser.results import Chunk, FinishReason, TokenLogprob
 from muser.stops import StopFilter
-
-if TYPE_CHECKING:
-    from muser.text import Tokenizer
+from muser.text import Detokenizer, Tokenizer
 
 
 class Transcript:
     """Of one generation, from its first token to its last chunk."""
 
     def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
-        from muser.text import Detokenizer  # with the tokenizers library behind it: not at import
-
         self.tokens: list[int] = []  # of the completion
         self.prompt: tuple[int, ...] = ()  # if it is echoed
         self.logprobs: list[TokenLogprob] = []  # of the prompt if it is echoed, and of the completion

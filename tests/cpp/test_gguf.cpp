@@ -131,8 +131,16 @@ TEST_CASE("is_utf8 accepts exactly the well-formed sequences") {
             CHECK(!gguf::is_utf8(encoded.substr(1)));
         }
     }
-    for (const char *bad : {"\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"})
+    for (const char *bad : {"\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
         CHECK(!gguf::is_utf8(bad));
+        for (size_t before = 0; before < 18; ++before) // wherever it stands among words of ASCII
+            for (const std::string good : {"", "é", "€"}) {
+                const std::string text = std::string(before, 'a') + good + "tail of it";
+                CHECK(gguf::is_utf8(text));
+                CHECK(!gguf::is_utf8(text.substr(0, before) + bad + text.substr(before)));
+                CHECK(!gguf::is_utf8(text + bad));
+            }
+    }
 }
 
 TEST_CASE("quoted text is short, printable and valid UTF-8 for any bytes") {

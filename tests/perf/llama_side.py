@@ -7,7 +7,7 @@ import time
 
 import llama_cpp
 
-from tests.perf.jobs import CONTEXT, FIRST_PROMPT, TEXT_PROMPT, Job, random_tokens
+from tests.perf.jobs import CONTEXT, TEXT_PROMPT, Job, random_tokens
 from tools.llama_cpp_engine import LlamaCpp
 from tools.llama_cpp_engine import versions as llama_versions
 
@@ -111,12 +111,18 @@ def python_api(path: str, threads: int) -> llama_cpp.Llama:
     )
 
 
-def first_token(path: str, threads: int) -> None:
-    next(python_api(path, threads).generate(random_tokens(FIRST_PROMPT), temp=0.0))
+def first_token(path: str, threads: int, prompt: list[int]) -> object:
+    model = python_api(path, threads)
+    answer = model.generate(prompt, temp=0.0)
+    next(answer)
+    return model, answer
 
 
-def first_text(path: str, threads: int) -> None:
-    next(iter(python_api(path, threads)(TEXT_PROMPT, max_tokens=1, temperature=0.0, stream=True)))
+def first_text(path: str, threads: int) -> object:
+    model = python_api(path, threads)
+    stream = iter(model(TEXT_PROMPT, max_tokens=1, temperature=0.0, stream=True))
+    next(stream)
+    return model, stream
 
 
 def work(path: str, threads: int, job: Job) -> None:

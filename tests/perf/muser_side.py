@@ -9,7 +9,7 @@ import numpy as np
 import muser
 from muser import _muser
 from tests.engines import open_engine
-from tests.perf.jobs import CONTEXT, FIRST_PROMPT, TEXT_PROMPT, Job, random_tokens
+from tests.perf.jobs import CONTEXT, TEXT_PROMPT, Job, random_tokens
 
 
 def versions() -> dict[str, str]:
@@ -83,18 +83,21 @@ class Side:
         return seen / (last - first)
 
 
-def first_token(path: str, threads: int) -> None:
+def first_token(path: str, threads: int, prompt: list[int]) -> object:
     """From the file to the choice of the first answer token. The caller times it."""
     model = muser.Model.load(path, slots=1, context=CONTEXT, threads=threads)
     with model.session() as session:
-        session.prefill(random_tokens(FIRST_PROMPT))
+        session.prefill(prompt)
         session.logits.argmax()
+    return model
 
 
-def first_text(path: str, threads: int) -> None:
+def first_text(path: str, threads: int) -> object:
     """The same for a user who brings a text, and reads one: tokenizer included."""
     model = muser.Model.load(path, slots=1, context=CONTEXT, threads=threads)
-    next(iter(model.stream(TEXT_PROMPT, max_tokens=1, temperature=0.0, ignore_eos=True)))
+    stream = model.stream(TEXT_PROMPT, max_tokens=1, temperature=0.0, ignore_eos=True)
+    next(stream)
+    return model, stream
 
 
 def work(path: str, threads: int, job: Job) -> None:

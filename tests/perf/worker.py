@@ -4,7 +4,7 @@ python -m tests.perf.worker MODULE MODEL THREADS           # answers jobs, a JSO
 python -m tests.perf.worker MODULE MODEL THREADS --fresh   # answers one job of a fresh process and ends
 
 MODULE is one of tests/perf, such as muser_side: Side(path, threads).run(job), versions(), and for fresh jobs
-first_token(), first_text() and work().
+first_token(), first_text() and work(). The former two return what must not be freed while the clock runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.perf.jobs import Job
+from tests.perf.jobs import FIRST_PROMPT, Job, random_tokens
 
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in one ru_maxrss
 
@@ -35,12 +35,12 @@ def fresh(side, path: str, threads: int, job: Job) -> float:
     if job.kind == "memory":
         side.work(path, threads, job)
         return peak_bytes() / 2**20
+    prompt = random_tokens(FIRST_PROMPT)
     start = time.perf_counter()
-    if job.kind == "load":
-        side.first_token(path, threads)
-    else:
-        side.first_text(path, threads)
-    return (time.perf_counter() - start) * 1e3
+    kept = side.first_token(path, threads, prompt) if job.kind == "load" else side.first_text(path, threads)
+    seconds = time.perf_counter() - start
+    del kept
+    return seconds * 1e3
 
 
 def main() -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import ParameterError
+from ..text import Detokenizer, Tokenizer
 from .messages import plain
 from .parts import Part, ToolCall, ToolCallPart
 from .tools import Tools
 
 if TYPE_CHECKING:
     from ..grammar import Grammar
-    from ..text import Tokenizer
 
 
 _DEPTH_IN_MESSAGE = 4  # of a call's argument: messages[i].tool_calls[j].function.arguments.name
@@ -75,8 +75,6 @@ class TokenText:
     """Text as it becomes whole, and the names of control tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        from ..text import Detokenizer
-
         self._tokenizer = tokenizer
         self._detokenizer = Detokenizer(tokenizer)
 

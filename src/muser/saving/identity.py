@@ -18,11 +18,10 @@ _SAMPLE = 64  # bytes
 def of_weights(file: GgufFile) -> str:
     """SHA-256 of the tensor table and of the first 64 bytes of every tensor: tells a fine-tuned model from its base
     without reading all of it."""
-    digest = hashlib.sha256()
-    for name, kind, shape, _, size in file.tensors():
-        digest.update(repr((name, kind, shape, size)).encode())
-        digest.update(file.tensor_data(name)[:_SAMPLE].tobytes())
-    return digest.hexdigest()
+    sampled: list[bytes] = []
+    for (name, kind, shape, _, size), head in zip(file.tensors(), file.tensor_heads(_SAMPLE), strict=True):
+        sampled += (repr((name, kind, shape, size)).encode(), head)
+    return hashlib.sha256(b"".join(sampled)).hexdigest()
 
 
 def of_tokenizer(core: Core) -> str:

@@ -9,6 +9,7 @@ CJK comma or full stop: in no supported pattern can one piece hold both sides, a
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -21,16 +22,19 @@ CHUNK = 4096  # characters, 2 to 3 ms
 LONGEST_RUN = 2_000_000
 
 # Letters in every version of Unicode: Latin, kana, CJK, Hangul.
-_CUT = re.compile(
-    r"\S(?= )|[A-Za-z\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3](?=[\n\u3001\u3002\uff0c])"
-)
+_CUT = r"\S(?= )|[A-Za-z\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3](?=[\n\u3001\u3002\uff0c])"
+
+
+@functools.cache
+def _cut() -> re.Pattern[str]:
+    return re.compile(_CUT)  # a millisecond, which a first short prompt need not wait for
 
 
 def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
     """Pieces of ``text`` of at least ``size`` characters each (but the last), cut at the first safe place after."""
     start = 0
     while len(text) - start > size:
-        cut = _CUT.search(text, start + size - 1)
+        cut = _cut().search(text, start + size - 1)
         if cut is None:
             break
         yield check_length(text[start : cut.end()])

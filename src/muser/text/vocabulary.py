@@ -57,7 +57,9 @@ class Vocabulary:
 
     def ordinary(self, *kinds: TokenType) -> NDArray[np.bool_]:
         """A flag a token: of one of these types (any, if none is given), and no control token."""
-        flags = np.isin(self.types, kinds) if kinds else np.ones(len(self.types), np.bool_)
+        of_type = np.full(256, not kinds)
+        of_type[list(kinds)] = True
+        flags: NDArray[np.bool_] = of_type[self.types]
         flags[list(self.control)] = False
         return flags
 
@@ -132,15 +134,18 @@ def _types(reader: MetadataReader, tokens: Strings) -> NDArray[np.uint8]:
     types = reader.numbers("token_type", len(tokens))
     if types is None:
         return np.full(len(tokens), TokenType.NORMAL, np.uint8)
-    unknown = np.flatnonzero(~np.isin(types, list(TokenType)))
-    if unknown.size:
-        raise reader.broken(f"{PREFIX}token_type[{unknown[0]}] is {types[unknown[0]]}")
+    if types.dtype.kind not in "iu" or types.min() < min(TokenType) or types.max() > max(TokenType):
+        # Not before something may be wrong: it takes a millisecond.
+        unknown = np.flatnonzero(~np.isin(types, list(TokenType)))
+        if unknown.size:
+            raise reader.broken(f"{PREFIX}token_type[{unknown[0]}] is {types[unknown[0]]}")
+    types = types.astype(np.uint8)
     for token in np.flatnonzero(types == TokenType.BYTE).tolist():
         if not _BYTE_TOKEN.fullmatch(cast(str, tokens[token])):
             raise reader.broken(
                 f"{PREFIX}tokens[{token}] is {shown(tokens[token])}, but its type is BYTE (<0xXX>)"
             )
-    return types.astype(np.uint8)
+    return types
 
 
 def _scores(reader: MetadataReader, count: int) -> NDArray[np.float64]:

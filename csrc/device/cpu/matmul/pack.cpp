@@ -7,6 +7,7 @@
 #include "device/cpu/matmul.h"
 #include "device/cpu/matmul/activations.h"
 #include "device/cpu/matmul/each_type.h"
+#include "device/cpu/matmul/interleave.h"
 #include "device/cpu/matmul/lane_block.h"
 #include "device/cpu/matmul/row_unit.h"
 #include "gguf/dequant.h"
@@ -51,14 +52,8 @@ void pack_quantized_tile(const TileRows &rows, uint64_t cols, std::byte *dst) {
                 }
             }
         }
-        auto *out_halves = reinterpret_cast<uint16_t *>(dst);
-        for (int h = 0; h < n_halves; ++h)
-            for (int lane = 0; lane < lanes; ++lane)
-                out_halves[h * lanes + lane] = halves[lane][h];
-        auto *out_words = reinterpret_cast<uint32_t *>(dst + format.halves_bytes(lanes));
-        for (int w = 0; w < n_words; ++w)
-            for (int lane = 0; lane < lanes; ++lane)
-                out_words[w * lanes + lane] = words[lane][w];
+        interleave(halves, reinterpret_cast<uint16_t *>(dst));
+        interleave(words, reinterpret_cast<uint32_t *>(dst + format.halves_bytes(lanes)));
     }
 }
 
