@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import _muser
 from .._checks import shown
+from .._workers import Workers
 from ..errors import ParameterError
 from . import byte_level
 from .chunks import chunks
@@ -29,16 +30,17 @@ class BpeEncoder:
         if vocabulary.pre is None or vocabulary.merges is None:
             raise ValueError(f"{vocabulary.model} is not a byte-level vocabulary")
         ordinary = vocabulary.ordinary()
-        self._merges = _muser.BpeEncoder(
-            vocabulary.ids, ordinary, vocabulary.merges, ignore_merges=vocabulary.pre.ignore_merges
+        merges = Workers(1).submit(
+            _muser.BpeEncoder, vocabulary.ids, ordinary, vocabulary.merges, ignore_merges=vocabulary.pre.ignore_merges
         )
+        self._splitter = splitter(vocabulary.pre)  # meanwhile: the library's first import takes as long
+        self._merges = merges.result()
         broken = self._merges.broken_merge
         if broken is not None:
             raise vocabulary.broken(
                 f"{PREFIX}merges[{broken}] is {shown(vocabulary.merges[broken])}: not two pieces, with a space "
                 "between, that are in the vocabulary, as their union must be, and are no control tokens"
             )
-        self._splitter = splitter(vocabulary.pre)
 
         def is_missing(character: str) -> bool:
             token = vocabulary.ids.find(character)
