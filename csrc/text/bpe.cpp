@@ -10,8 +10,6 @@ namespace muser::text {
 
 namespace {
 
-uint64_t pair_of(int32_t left, int32_t right) { return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right); }
-
 struct Symbol {
     int32_t token;
     int32_t previous, next; // indices; -1: none
@@ -31,7 +29,8 @@ struct Candidate {
 // In batches, so that the cache misses of many look-ups overlap: half a million merges have two million of them. What
 // a merge gives is seldom looked up: a vocabulary that was trained by merging lists its pieces in the order of the merges.
 BpeEncoder::BpeEncoder(Pieces pieces, const Strings &merges, bool ignore_merges)
-    : pieces_(std::move(pieces)), ignore_merges_(ignore_merges), merges_(std::bit_ceil(2 * merges.size() + 2)) {
+    : pieces_(std::move(pieces)), ignore_merges_(ignore_merges), slots_(std::bit_ceil(2 * merges.size() + 2)) {
+    merges_.reserve(merges.size());
     constexpr size_t kBatch = 32;
     std::string unions[kBatch];
     std::string_view texts[3 * kBatch]; // left and right of each merge, then the unions that must be looked up
@@ -59,30 +58,37 @@ BpeEncoder::BpeEncoder(Pieces pieces, const Strings &merges, bool ignore_merges)
                 results[i] = tokens[looked_up++];
         next = results[count - 1] + 1;
         for (size_t i = 0; i < count; ++i)
-            __builtin_prefetch(&merges_[first_place(pair_of(tokens[2 * i], tokens[2 * i + 1]))]);
+            __builtin_prefetch(&slots_[first_place(tokens[2 * i], tokens[2 * i + 1])]);
         for (size_t i = 0; i < count; ++i) {
             const int32_t left = tokens[2 * i], right = tokens[2 * i + 1];
             if (std::min({left, right, results[i]}) < 0) {
                 broken_ = first + i;
                 return;
             }
-            const uint64_t pair = pair_of(left, right);
-            merges_[place(pair)] = {pair, static_cast<uint32_t>(first + i), results[i]};
+            const size_t slot = place(left, right);
+            merges_.push_back({left, right, results[i]});
+            slots_[slot] = static_cast<uint32_t>(merges_.size());
         }
     }
 }
 
-size_t BpeEncoder::first_place(uint64_t pair) const { return keyed_hash(pair) & (merges_.size() - 1); }
-
-size_t BpeEncoder::place(uint64_t pair) const {
-    for (size_t i = first_place(pair);; i = (i + 1) & (merges_.size() - 1))
-        if (merges_[i].pair == pair || merges_[i].pair == ~uint64_t{0})
-            return i;
+size_t BpeEncoder::first_place(int32_t left, int32_t right) const {
+    return keyed_hash(uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right)) & (slots_.size() - 1);
 }
 
-const BpeEncoder::Merge *BpeEncoder::find(int32_t left, int32_t right) const {
-    const Merge &merge = merges_[place(pair_of(left, right))];
-    return merge.result < 0 ? nullptr : &merge;
+size_t BpeEncoder::place(int32_t left, int32_t right) const {
+    for (size_t i = first_place(left, right);; i = (i + 1) & (slots_.size() - 1)) {
+        if (slots_[i] == 0)
+            return i;
+        const Merge &merge = merges_[slots_[i] - 1];
+        if (merge.left == left && merge.right == right)
+            return i;
+    }
+}
+
+std::optional<uint32_t> BpeEncoder::find(int32_t left, int32_t right) const {
+    const uint32_t found = slots_[place(left, right)];
+    return found == 0 ? std::nullopt : std::optional(found - 1);
 }
 
 void BpeEncoder::encode(std::string_view word, std::vector<int32_t> &ids) const {
@@ -108,8 +114,8 @@ void BpeEncoder::encode(std::string_view word, std::vector<int32_t> &ids) const 
         if (left < 0 || symbols[static_cast<size_t>(left)].next < 0)
             return;
         const Symbol &symbol = symbols[static_cast<size_t>(left)];
-        if (const Merge *merge = find(symbol.token, symbols[static_cast<size_t>(symbol.next)].token)) {
-            queue.push_back({merge->rank, left, merge->result});
+        if (const auto rank = find(symbol.token, symbols[static_cast<size_t>(symbol.next)].token)) {
+            queue.push_back({*rank, left, merges_[*rank].result});
             std::push_heap(queue.begin(), queue.end());
         }
     };
@@ -123,8 +129,7 @@ void BpeEncoder::encode(std::string_view word, std::vector<int32_t> &ids) const 
         if (left.token < 0 || left.next < 0)
             continue; // merged into its left neighbour meanwhile, or the last one now
         Symbol &right = symbols[static_cast<size_t>(left.next)];
-        const Merge *merge = find(left.token, right.token);
-        if (!merge || merge->rank != best.rank)
+        if (find(left.token, right.token) != best.rank)
             continue;
         left.token = best.result;
         right.token = -1;

@@ -26,17 +26,16 @@ class BpeEncoder {
 
   private:
     struct Merge {
-        uint64_t pair = ~uint64_t{0}; // left << 32 | right; all ones: an empty slot
-        uint32_t rank = 0;
-        int32_t result = -1;
+        int32_t left, right, result;
     };
-    size_t first_place(uint64_t pair) const;
-    size_t place(uint64_t pair) const; // where the pair is, or the empty slot where it would be
-    const Merge *find(int32_t left, int32_t right) const;
+    size_t first_place(int32_t left, int32_t right) const;
+    size_t place(int32_t left, int32_t right) const; // where the pair is, or the empty slot where it would be
+    std::optional<uint32_t> find(int32_t left, int32_t right) const; // the rank
 
     Pieces pieces_;
     bool ignore_merges_;
-    std::vector<Merge> merges_; // a hash table: a power of two, at most half full
+    std::vector<Merge> merges_; // by rank: the less memory is new, the sooner a first text is encoded
+    std::vector<uint32_t> slots_; // a hash table of ranks + 1, 0 where empty: a power of two, at most half full
     std::optional<size_t> broken_;
 };
 

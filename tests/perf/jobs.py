@@ -23,9 +23,13 @@ class Job:
     unit: str = "tokens/s"
 
     @property
+    def is_start(self) -> bool:
+        return self.kind in ("load", "load-text")
+
+    @property
     def is_fresh(self) -> bool:
         """In a process of its own each time, instead of a warm worker."""
-        return self.kind in ("load", "load-text", "memory")
+        return self.is_start or self.kind == "memory"
 
     @property
     def title(self) -> str:

@@ -57,9 +57,8 @@ class Vocabulary:
 
     def ordinary(self, *kinds: TokenType) -> NDArray[np.bool_]:
         """A flag a token: of one of these types (any, if none is given), and no control token."""
-        of_type = np.full(256, not kinds)
-        of_type[list(kinds)] = True
-        flags: NDArray[np.bool_] = of_type[self.types]
+        of_type = bytes(not kinds or kind in kinds for kind in range(256))
+        flags = np.frombuffer(bytearray(self.types.tobytes().translate(of_type)), np.bool_)
         flags[list(self.control)] = False
         return flags
 
