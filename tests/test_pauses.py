@@ -8,6 +8,7 @@ passes themselves: tests/cpp/test_cpu_pauses.cpp; whose turn it is: tests/cpp/te
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -132,6 +133,7 @@ def test_two_prompts_at_once(toy, alone):
 
 def test_cancelled_in_the_middle_of_a_pass(toy, alone):
     """The rows of whole chunks stay, and the next prefill of the rest is right."""
+    began = time.monotonic()
     engine = open_with_pauses(toy)
     positions = set()
     with decoding(engine, alone[1]):
@@ -152,6 +154,8 @@ def test_cancelled_in_the_middle_of_a_pass(toy, alone):
             assert engine.logits(0).tobytes() == alone[0].tobytes()
     assert positions <= {0, 512, 700}
     assert 0 in positions
+    stats = engine.stats()  # a pass that was given up had the device until its last pause, no longer
+    assert stats["prefill_seconds"] + stats["decode_seconds"] <= time.monotonic() - began
 
 
 def test_a_caller_whose_time_is_up_gets_its_chunk_nevertheless(toy, alone):

@@ -10,8 +10,9 @@ constexpr std::chrono::milliseconds kLookInterval{100};
 } // namespace
 
 DecoderPauses::DecoderPauses(const AcceleratorScheduler &scheduler, AcceleratorScheduler::Permit &permit, const PauseRule &rule,
-                             const Wait &wait)
-    : scheduler_(scheduler), permit_(permit), rule_(rule), wait_(wait), hooks_{[this] { return wanted(); }, [this] { pause(); }} {}
+                             const Wait &wait, Stopwatch &watch)
+    : scheduler_(scheduler), permit_(permit), rule_(rule), wait_(wait), watch_(watch),
+      hooks_{[this] { return wanted(); }, [this] { pause(); }} {}
 
 bool DecoderPauses::decoders_are_due() const {
     return scheduler_.decode_waiting() && Clock::now() - resumed_ >= rule_.stretch();
@@ -24,6 +25,7 @@ bool DecoderPauses::wanted() const {
 
 void DecoderPauses::pause() {
     const auto start = Clock::now();
+    watch_.stop();
     try {
         wait_.check();
         looked_ = start;
@@ -35,7 +37,7 @@ void DecoderPauses::pause() {
         given_up_ = std::current_exception();
         throw;
     }
-    paused_ += Clock::now() - start;
+    watch_.go_on();
 }
 
 } // namespace muser

@@ -96,7 +96,7 @@ Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const 
     Wait pass_wait = wait;
     if (patient) // a pass with an end in sight is brought to it: a caller who tries again and again must get on
         pass_wait.deadline.reset();
-    DecoderPauses pauses(scheduler, permit, pause_rule, pass_wait);
+    DecoderPauses pauses(scheduler, permit, pause_rule, pass_wait, watch);
     const auto position = static_cast<int32_t>(session.position());
     std::vector<Row> rows(tokens.size());
     for (size_t i = 0; i < tokens.size(); ++i)
@@ -106,7 +106,6 @@ Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const 
     const uint32_t last_residual = hparams.n_layers;
     session.will_write(static_cast<uint32_t>(tokens.size()));
     forward_or_latch({rows, logit_rows, {&last_residual, harvest == Harvest::residuals ? size_t{1} : size_t{0}}, PassKind::prefill}, pauses);
-    watch.leave_out(pauses.paused());
     if (harvest == Harvest::last_logits) // others take longer than a prompt's
         chunk_rule.measured(static_cast<int>(tokens.size()), watch.read());
     for (size_t i = 0; i < logit_rows.size(); ++i)

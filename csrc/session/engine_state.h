@@ -11,6 +11,7 @@
 #include "sched/pause_rule.h"
 #include "session/decoder_pauses.h"
 #include "session/engine.h"
+#include "session/stopwatch.h"
 
 namespace muser {
 
@@ -96,18 +97,5 @@ template <class F> auto Engine::State::or_latch(const F &work) {
     scheduler.latch(cause);
     throw Error(ErrorCode::device, "the device failed a pass: " + cause);
 }
-
-// Adds its own life to a total of nanoseconds.
-class Stopwatch {
-  public:
-    explicit Stopwatch(std::atomic<uint64_t> &total) : total_(total) {}
-    ~Stopwatch() { total_ += static_cast<uint64_t>(read().count()); }
-    std::chrono::nanoseconds read() const { return Clock::now() - start_; }
-    void leave_out(std::chrono::nanoseconds time) { start_ += std::chrono::duration_cast<Clock::duration>(time); }
-
-  private:
-    std::atomic<uint64_t> &total_;
-    Clock::time_point start_ = Clock::now();
-};
 
 } // namespace muser
