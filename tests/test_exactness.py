@@ -127,6 +127,23 @@ def test_thread_counts(toy_path, arch: str, quant: str, kv: str) -> None:
 
 
 @ON_CPU
+@pytest.mark.parametrize("arch, quant", [("llama", "Q4_1"), ("gemma3", "Q8_0"), ("llama", "Q6_K"), ("qwen3", "F16")])
+def test_rows_taken_through_a_layer(tmp_path: Path, arch: str, quant: str) -> None:
+    """Of a long prompt of a narrow model several threads take rows of their own through everything between two attentions
+    (pass_state.h), and quantize the feed-forward's values where they make them; one thread never does."""
+    width = 768 if quant == "Q6_K" else 672  # columns are taken 256 at a time, and need not divide it
+    write_toy(tmp_path / "wide.gguf", arch, quant=quant, context=CONTEXT, layers=2, d_ff=width)
+    for length in (384, 512):
+        tokens = rng_of(arch, quant).integers(0, VOCAB, length)
+        seen = set()
+        for threads, chunk in ((1, 64), (2, length), (3, length), (4, length)):
+            engine = open_engine(tmp_path / "wide.gguf", context=CONTEXT, threads=threads)
+            prefill(engine, tokens, chunk=chunk)
+            seen.add(decode(engine, 7).tobytes())
+        assert len(seen) == 1
+
+
+@ON_CPU
 @pytest.mark.parametrize("arch, quant, kv", CASES)
 def test_cpu_levels(toy_path, monkeypatch: pytest.MonkeyPatch, arch: str, quant: str, kv: str) -> None:
     tokens = rng_of(arch, quant).integers(0, VOCAB, 2 * WINDOW + 1)

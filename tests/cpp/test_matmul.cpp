@@ -199,6 +199,12 @@ TEST_CASE("activation rows are quantized alike on every level, to half a step") 
             CAPTURE(level_name(level));
             CAPTURE(size);
             CHECK(std::memcmp(actual.data(), expected.data(), bytes) == 0);
+            Aligned in_parts(bytes);
+            std::memset(in_parts.data(), 0, bytes);
+            for (uint64_t first = 0; first < cols / 32; first += 8)
+                matmul_kernels(level).quantize_blocks(row.data() + first * 32, cols, first, std::min(first + 8, cols / 32),
+                                                      in_parts.data());
+            CHECK(std::memcmp(in_parts.data(), expected.data(), bytes) == 0);
         }
     }
 }

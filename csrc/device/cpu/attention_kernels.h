@@ -118,25 +118,49 @@ inline void value_queries(int q, float *const *outs, const float *const *weights
     }
 }
 
-// Keys first..last (within the segment) of one query vector: scores become weights; sets max and sum.
-inline void softmax(float *scores, int first, int last, SoftmaxState result) {
+// Keys first[i]..last[i] (within the segment) of Q query vectors with alike ranges: scores become weights; sets max and
+// sum. Side by side, because a maximum that everything after it waits for and a sum are chains. Where one query sees less
+// than another its scores are hidden ones: e^-inf adds nothing.
+template <int Q> inline void softmax(float *scores, const int *first, const int *last, const SoftmaxState *results) {
     const float hidden = -__builtin_inff();
-    for (int i = first & ~15; i < first; ++i)
-        scores[i] = hidden;
-    for (int i = last + 1; i < ((last + 16) & ~15); ++i)
-        scores[i] = hidden;
-    f32x16 top = set1(hidden);
-    for (int i = first & ~15; i <= last; i += 16)
-        top = max(top, load(scores + i));
-    const float m = max_of(top);
-    f32x16 total = set1(0.0f);
-    for (int i = first & ~15; i <= last; i += 16) {
-        const f32x16 weight = exp(load(scores + i) - set1(m));
-        store(scores + i, weight);
-        total = total + weight;
+    int begin = first[0] & ~15, end = (last[0] + 16) & ~15;
+    for (int q = 1; q < Q; ++q) {
+        begin = smaller(begin, first[q] & ~15);
+        end = larger(end, (last[q] + 16) & ~15);
     }
-    *result.max = m;
-    *result.sum = sum(total);
+    f32x16 top[Q], total[Q];
+    for (int q = 0; q < Q; ++q) {
+        float *of_query = scores + size_t(q) * kSegmentKeys;
+        for (int i = begin; i < first[q]; ++i)
+            of_query[i] = hidden;
+        for (int i = last[q] + 1; i < end; ++i)
+            of_query[i] = hidden;
+        top[q] = set1(hidden);
+        total[q] = set1(0.0f);
+    }
+    for (int i = begin; i < end; i += 16)
+        for (int q = 0; q < Q; ++q)
+            top[q] = max(top[q], load(scores + size_t(q) * kSegmentKeys + i));
+    for (int q = 0; q < Q; ++q) {
+        *results[q].max = max_of(top[q]);
+        top[q] = set1(*results[q].max);
+    }
+    for (int i = begin; i < end; i += 16)
+        for (int q = 0; q < Q; ++q) {
+            float *at = scores + size_t(q) * kSegmentKeys + i;
+            const f32x16 weight = exp(load(at) - top[q]);
+            store(at, weight);
+            total[q] = total[q] + weight;
+        }
+    for (int q = 0; q < Q; ++q)
+        *results[q].sum = sum(total[q]);
+}
+
+template <int Q> inline void softmax_queries(int q, float *scores, const int *first, const int *last, const SoftmaxState *results) {
+    if constexpr (Q > 1)
+        if (q < Q)
+            return softmax_queries<Q - 1>(q, scores, first, last, results);
+    softmax<Q>(scores, first, last, results);
 }
 
 inline void convert(const uint16_t *from, float *to, size_t n, const uint16_t *next) {
@@ -196,8 +220,15 @@ template <class T> class Segment {
 
     void run() {
         scores();
-        for (int i = 0; i < n_; ++i)
-            softmax(scores_of(i), first_[row_[i]], last_[row_[i]], task_.results[i]);
+        for (int i = 0, q; i < n_; i += q) {
+            q = block_of(n_ - i);
+            int first[kBlockQueries], last[kBlockQueries];
+            for (int k = 0; k < q; ++k) {
+                first[k] = first_[row_[i + k]];
+                last[k] = last_[row_[i + k]];
+            }
+            softmax_queries<kBlockQueries>(q, scores_of(i), first, last, task_.results + i);
+        }
         values();
     }
 
@@ -240,14 +271,16 @@ template <class T> class Segment {
             const int position = (first_tile + t) * 16;
             for (int i = 0, q; i < n_; i += q) {
                 q = block_of(n_ - i);
-                if (last_[row_[i + q - 1]] < position || first_[row_[i]] >= position + n * 16)
-                    continue; // nobody of this block sees these tiles
+                const int seen = last_[row_[i + q - 1]] - position; // by the last of this block, from the first key on
+                if (seen < 0 || first_[row_[i]] >= position + n * 16)
+                    continue;
+                const int n_seen = smaller(n, seen / 16 + 1);
                 float *to = scores_of(i) + position;
                 if (converts())
-                    score_queries<kBlockQueries>(q, n, task_.queries + i, converted, 0, task_.plane.head_dim, task_.scale, to);
+                    score_queries<kBlockQueries>(q, n_seen, task_.queries + i, converted, 0, task_.plane.head_dim, task_.scale, to);
                 else if constexpr (!kQuantized)
-                    score_queries<kBlockQueries>(q, n, task_.queries + i, tiles + t, fetched, task_.plane.head_dim, task_.scale,
-                                                 to);
+                    score_queries<kBlockQueries>(q, n_seen, task_.queries + i, tiles + t, fetched, task_.plane.head_dim,
+                                                 task_.scale, to);
             }
         }
     }
@@ -301,25 +334,26 @@ template <class T> class Segment {
         }
     }
 
-    // Keys from..to, whose value rows start at `rows`. A query's hidden keys are not touched: a block takes
-    // one step together only where all of its queries see the same of these keys.
+    // Keys from..to, whose value rows start at `rows`. A query's hidden keys are not touched: a block takes those together
+    // that all of its queries see, and each query on its own what it sees before and after them.
     template <class U> void chunk(int from, int to, const U *rows, size_t ahead) {
         for (int i = 0, q; i < n_; i += q) {
             q = block_of(n_ - i);
-            const int head = row_[i], tail = row_[i + q - 1];
-            const bool same = larger(first_[head], from) == larger(first_[tail], from) &&
-                              smaller(last_[head], to) == smaller(last_[tail], to);
-            if (same) {
-                block(i, q, head, from, to, rows, ahead);
-            } else {
+            const int first = larger(first_[row_[i + q - 1]], from), last = smaller(last_[row_[i]], to); // both ends ascend
+            if (first > last) {
                 for (int k = i; k < i + q; ++k)
-                    block(k, 1, row_[k], from, to, rows, ahead);
+                    block(k, 1, larger(first_[row_[k]], from), smaller(last_[row_[k]], to), from, rows, ahead);
+                continue;
             }
+            for (int k = i; k < i + q; ++k)
+                block(k, 1, larger(first_[row_[k]], from), first - 1, from, rows, ahead);
+            block(i, q, first, last, from, rows, ahead);
+            for (int k = i; k < i + q; ++k)
+                block(k, 1, last + 1, smaller(last_[row_[k]], to), from, rows, ahead);
         }
     }
 
-    template <class U> void block(int i, int q, int row, int from, int to, const U *rows, size_t ahead) {
-        const int first = larger(first_[row], from), last = smaller(last_[row], to);
+    template <class U> void block(int i, int q, int first, int last, int from, const U *rows, size_t ahead) {
         if (first > last)
             return;
         float *outs[kBlockQueries];

@@ -46,7 +46,12 @@ bool needs_quantized_rows(gguf::BlockType type); // false for F32, F16, BF16 wei
 struct MatmulKernels {
     Level level;
     int lanes;
-    void (*quantize_row)(const float *src, uint64_t cols, std::byte *dst);
+    // Blocks [first, last) of a row of cols values, whose own begin at src, to its record at dst; first is a multiple of 8.
+    // What comes before them in the record stays; what comes behind is still to be quantized.
+    void (*quantize_blocks)(const float *src, uint64_t cols, uint64_t first, uint64_t last, std::byte *dst);
+    void quantize_row(const float *src, uint64_t cols, std::byte *dst) const {
+        quantize_blocks(src, cols, 0, cols / kQuantBlock, dst);
+    }
     // out[r * out_stride + o] for r in [0, n) and the outputs o of tiles [first, last), never past matrix.rows.
     // bias [rows] may be null; it is added last.
     void (*matmul)(const PackedMatrix &matrix, uint64_t first, uint64_t last, const ActivationRows &in, int n, float *out,

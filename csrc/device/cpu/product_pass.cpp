@@ -12,6 +12,9 @@ namespace muser::cpu {
 namespace {
 
 constexpr int kGluTiles = 8; // of both products at once: what they write is still near when the GLU reads it
+// The same in columns, where the values are quantized next: blocks eight at a time (matmul.h). Of each row's two parts the
+// beginnings are not a power of two apart, which would share cache sets.
+constexpr size_t kGluColumns = 256, kGluStride = kGluColumns + 16;
 
 } // namespace
 
@@ -26,16 +29,31 @@ void ProductPlanner::wrote(Act act) {
         quantized_ = Act::count;
 }
 
-// True where every thread has int8 rows of its own.
-bool ProductPlanner::quantize(Act in) {
+// Of the step that was recorded last, if that is the GLU which makes them. Its float values have no place of their own then:
+// the two parts that it multiplies take the rows of ffn_gate, the int8 rows those of ffn_up.
+bool ProductPlanner::can_quantize_in_glu(Act in) const {
+    const Workspace &w = state_.workspace;
+    return in == Act::ffn_gate && state_.by_rows() && !groups_.empty() && groups_.back().glu &&
+           groups_.back().end == pass_.n_tasks() && w.stride(in) >= 2 * kGluStride &&
+           w.stride(Act::ffn_up) * sizeof(float) >= quantized_row_bytes(w.width(in));
+}
+
+// Records, where they are not there yet, the int8 rows of an input; only_quants: nobody reads its float rows.
+ProductPlanner::Quants ProductPlanner::quantize(Act in, bool only_quants) {
     if (quantized_ == in)
-        return own_quants_;
+        return quants_;
+    quantized_ = in;
+    if (only_quants && can_quantize_in_glu(in)) {
+        groups_.back().quantizes_glu = true;
+        return quants_ = Quants::of_glu;
+    }
     const bool own = state_.is_own(in) || (state_.few() && state_.is_small(in));
+    quants_ = own ? Quants::own : Quants::shared;
     const size_t record = quantized_row_bytes(state_.width(in));
     const int base = state_.first_row();
-    const auto task = [this, in, own, record, base, by_rows = state_.by_rows()](int first, int last, int thread) {
+    const auto task = [this, in, where = quants_, record, base, by_rows = state_.by_rows()](int first, int last, int thread) {
         const int origin = by_rows ? base + first : base; // the first row of the product that reads them
-        std::byte *to = quants(own, origin, thread) - size_t(origin) * record;
+        std::byte *to = quants(where, origin, thread) - size_t(origin) * record;
         for (int row = base + first; row < base + last; ++row)
             kernels_.quantize_row(state_.act(in, row, thread), state_.width(in), to + size_t(row) * record);
     };
@@ -45,16 +63,14 @@ bool ProductPlanner::quantize(Act in) {
     } else {
         pass_.add_rows(state_.wanted_rows(), task);
     }
-    quantized_ = in;
-    own_quants_ = own;
-    return own;
+    return quants_;
 }
 
 void ProductPlanner::record(Act in, std::span<const Projection> projections) {
-    Group group{in,    {state_.first_row(), state_.wanted_rows()}, products_.size(), projections.size(),
-                false, nullptr,                                    0};
+    Group group{in, {state_.first_row(), state_.wanted_rows()}, products_.size(), projections.size(), Quants::shared, nullptr,
+                false, 0};
     uint64_t tiles = 0;
-    bool quantized = false;
+    bool quantized = false, only_quants = true;
     for (const Projection &p : projections) {
         const PackedMatrix &matrix = cpu_weight(*p.weight).matrix();
         require(matrix.cols == state_.width(in), "matmul input width");
@@ -62,9 +78,10 @@ void ProductPlanner::record(Act in, std::span<const Projection> projections) {
         products_.push_back({&matrix, p.bias ? cpu_weight(*p.bias).vector() : nullptr, p.out});
         tiles += matrix.tiles();
         quantized |= needs_quantized_rows(matrix.type);
+        only_quants &= needs_quantized_rows(matrix.type);
     }
     if (quantized)
-        group.own_quants = quantize(in);
+        group.quants = quantize(in, only_quants);
     for (const Projection &p : projections) {
         wrote(p.out);
         if (state_.is_read_everywhere(p.out))
@@ -102,10 +119,15 @@ bool ProductPlanner::join_glu(Activation activation) {
 void ProductPlanner::multiply(const Group &group, const Product &product, RowRange rows, int first, int last,
                               int thread) const {
     const Workspace &w = state_.workspace;
-    const ActivationRows input{state_.act(group.in, rows.first, thread), w.stride(group.in),
-                               quants(group.own_quants, rows.first, thread)};
-    kernels_.matmul(*product.matrix, static_cast<uint64_t>(first), static_cast<uint64_t>(last), input, rows.count,
-                    w.row(product.out, rows.first), w.stride(product.out), product.bias);
+    multiply(group, product, rows, first, last, thread, w.row(product.out, rows.first), w.stride(product.out));
+}
+
+void ProductPlanner::multiply(const Group &group, const Product &product, RowRange rows, int first, int last, int thread,
+                              float *out, size_t stride) const {
+    const ActivationRows input{state_.act(group.in, rows.first, thread), state_.workspace.stride(group.in),
+                               quants(group.quants, rows.first, thread)};
+    kernels_.matmul(*product.matrix, static_cast<uint64_t>(first), static_cast<uint64_t>(last), input, rows.count, out, stride,
+                    product.bias);
 }
 
 // Tiles of all products of the group are numbered through.
@@ -132,9 +154,30 @@ void ProductPlanner::run_glu(const Group &group, RowRange rows, int first, int l
 void ProductPlanner::run_rows(const Group &group, RowRange rows, int thread) const {
     if (!group.glu)
         return run(group, rows, 0, INT_MAX, thread);
+    if (group.quantizes_glu)
+        return run_quantized_glu(group, rows, thread);
     const int tiles = static_cast<int>(products_[group.first].matrix->tiles());
     for (int first = 0; first < tiles; first += kGluTiles)
         run_glu(group, rows, first, std::min(first + kGluTiles, tiles), thread);
+}
+
+void ProductPlanner::run_quantized_glu(const Group &group, RowRange rows, int thread) const {
+    const Product &gate = products_[group.first], &up = products_[group.first + 1];
+    const size_t width = gate.matrix->rows, lanes = static_cast<size_t>(gate.matrix->lanes);
+    float *gate_part = state_.workspace.row(Act::ffn_gate, rows.first);
+    float *up_part = gate_part + static_cast<size_t>(rows.count) * kGluStride;
+    std::byte *to = quants(Quants::of_glu, rows.first, thread);
+    for (size_t column = 0; column < width; column += kGluColumns) {
+        const size_t n = std::min(kGluColumns, width - column);
+        const int first = static_cast<int>(column / lanes), last = static_cast<int>((column + n + lanes - 1) / lanes);
+        multiply(group, gate, rows, first, last, thread, gate_part - column, kGluStride);
+        multiply(group, up, rows, first, last, thread, up_part - column, kGluStride);
+        for (size_t r = 0; r < static_cast<size_t>(rows.count); ++r) {
+            group.glu(gate_part + r * kGluStride, up_part + r * kGluStride, n);
+            kernels_.quantize_blocks(gate_part + r * kGluStride, width, column / kQuantBlock, (column + n) / kQuantBlock,
+                                     to + r * quantized_row_bytes(width));
+        }
+    }
 }
 
 void ProductPlanner::head(const HeadSpec &spec, std::span<const int32_t> rows) {

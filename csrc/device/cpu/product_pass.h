@@ -1,5 +1,6 @@
 // Plans the matrix products of a pass: one pool of weight tiles for all products of an input, whose rows are
-// quantized once. A GLU right after its two products is applied to each pair of tiles while they are warm.
+// quantized once. A GLU right after its two products is applied to each pair of tiles while they are warm; where threads
+// take rows through a whole layer and only a quantized product reads them, its values are quantized there and then.
 #pragma once
 
 #include <span>
@@ -27,6 +28,7 @@ class ProductPlanner {
 
   private:
     using Glu = void (*)(float *x, const float *up, size_t n);
+    enum class Quants { shared, own, of_glu }; // whose buffer has an input's int8 rows
     struct Product {
         const PackedMatrix *matrix;
         const float *bias;
@@ -39,23 +41,32 @@ class ProductPlanner {
         Act in;
         RowRange rows;
         size_t first, n; // in products_
-        bool own_quants;
-        Glu glu; // set: two products, taken together tile by tile
+        Quants quants;
+        Glu glu;            // set: two products, taken together tile by tile
+        bool quantizes_glu; // and nobody wants the float values
         size_t end; // tasks of the pass after it was recorded
     };
 
-    bool quantize(Act in);
+    Quants quantize(Act in, bool only_quants);
+    bool can_quantize_in_glu(Act in) const;
     // first, last: tiles.
     void run(const Group &group, RowRange rows, int first, int last, int thread) const;
     void run_glu(const Group &group, RowRange rows, int first, int last, int thread) const;
     void multiply(const Group &group, const Product &product, RowRange rows, int first, int last, int thread) const;
+    void multiply(const Group &group, const Product &product, RowRange rows, int first, int last, int thread, float *out,
+                  size_t stride) const;
     void run_rows(const Group &group, RowRange rows, int thread) const; // all tiles of them
+    void run_quantized_glu(const Group &group, RowRange rows, int thread) const;
     void run_head(const HeadSpec &spec, const PackedMatrix &matrix, bool own, int n, int first, int last, int thread) const;
     // Where the int8 rows of the rows [first, ...) that one call or turn takes begin: none meets another turn's, whatever
     // the width.
-    std::byte *quants(bool own, int first, int thread) const {
-        return own ? state_.workspace.scratch(thread).quants
-                   : state_.workspace.quants() + size_t(first) * state_.workspace.quants_stride();
+    std::byte *quants(Quants whose, int first, int thread) const {
+        switch (whose) {
+        case Quants::own: return state_.workspace.scratch(thread).quants;
+        case Quants::of_glu: return reinterpret_cast<std::byte *>(state_.workspace.row(Act::ffn_up, first));
+        case Quants::shared: break;
+        }
+        return state_.workspace.quants() + size_t(first) * state_.workspace.quants_stride();
     }
     // Tiles of the shortest turn.
     int grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pass_.threads()) * 16)); }
@@ -68,8 +79,8 @@ class ProductPlanner {
     std::vector<Product> products_;
     std::vector<Group> groups_;
     std::vector<int32_t> head_rows_;
-    Act quantized_ = Act::count; // whose rows the int8 buffer holds at this point of the recording
-    bool own_quants_ = false;    // and whether that is each thread's own
+    Act quantized_ = Act::count; // whose int8 rows there are at this point of the recording
+    Quants quants_ = Quants::shared; // and where
 };
 
 } // namespace muser::cpu

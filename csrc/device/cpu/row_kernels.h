@@ -67,10 +67,27 @@ void softcap(float *x, float cap, size_t n) {
     map(x, n, [=](f32x16 a) { return c * tanh(a / c); }, static_cast<const float *>(x));
 }
 
-// Rotates n_pairs pairs; every product and sum is rounded on its own, so plain loops give the same bits.
+// Rotates n_pairs pairs; every product and sum is rounded on its own.
 void rope(float *x, const float *cosine, const float *sine, size_t n_pairs, bool halves) {
+    size_t k = 0;
+    if (halves) {
+        for (; k + 16 <= n_pairs; k += 16) {
+            const f32x16 a = load(x + k), b = load(x + n_pairs + k), c = load(cosine + k), s = load(sine + k);
+            store(x + k, a * c - b * s);
+            store(x + n_pairs + k, a * s + b * c);
+        }
+    } else {
+        alignas(64) float signs[16];
+        for (int i = 0; i < 16; ++i)
+            signs[i] = i % 2 ? 1.0f : -1.0f;
+        const f32x16 sign = load(signs);
+        for (; k + 8 <= n_pairs; k += 8) {
+            const f32x16 pairs = load(x + 2 * k);
+            store(x + 2 * k, pairs * load_twice(cosine + k) + swap_lanes<1>(pairs) * (load_twice(sine + k) * sign));
+        }
+    }
     const size_t step = halves ? 1 : 2, other = halves ? n_pairs : 1;
-    for (size_t k = 0; k < n_pairs; ++k) {
+    for (; k < n_pairs; ++k) {
         const float a = x[k * step], b = x[k * step + other];
         x[k * step] = a * cosine[k] - b * sine[k];
         x[k * step + other] = a * sine[k] + b * cosine[k];

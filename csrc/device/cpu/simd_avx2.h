@@ -87,6 +87,12 @@ template <int Step> inline f32x16 swap_lanes(f32x16 v) {
         return {swap_lanes<Step>(v.lo), swap_lanes<Step>(v.hi)};
 }
 
+// Lanes 2i and 2i + 1 become p[i].
+inline __m256 load_four_twice(const float *p) {
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+}
+inline f32x16 load_twice(const float *p) { return {load_four_twice(p), load_four_twice(p + 4)}; }
+
 using Register = __m256;
 constexpr int kRegisterLanes = 8;
 inline Register load_register(const float *p) { return _mm256_loadu_ps(p); }

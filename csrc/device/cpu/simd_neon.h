@@ -106,6 +106,14 @@ template <int Step> inline f32x16 swap_lanes(const f32x16 &v) {
     });
 }
 
+// Lanes 2i and 2i + 1 become p[i].
+inline f32x16 load_twice(const float *p) {
+    return each([=](int i) {
+        const float32x4_t four = vld1q_f32(p + i / 2 * 4);
+        return i % 2 ? vzip2q_f32(four, four) : vzip1q_f32(four, four);
+    });
+}
+
 using Register = float32x4_t;
 constexpr int kRegisterLanes = 4;
 inline Register load_register(const float *p) { return vld1q_f32(p); }

@@ -123,6 +123,11 @@ template <int Step> inline f32x16 swap_lanes(f32x16 v) {
     return each([&](int i) { return v.lane[i ^ Step]; });
 }
 
+// Lanes 2i and 2i + 1 become p[i].
+inline f32x16 load_twice(const float *p) {
+    return each([=](int i) { return p[i / 2]; });
+}
+
 // The attention kernels block over single registers (attention_kernels.h). Here one register is all 16 lanes.
 using Register = f32x16;
 constexpr int kRegisterLanes = 16;

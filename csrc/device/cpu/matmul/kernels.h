@@ -5,7 +5,7 @@
 
 namespace muser::cpu {
 
-void quantize_row_portable(const float *src, uint64_t cols, std::byte *dst);
+void quantize_portable(const float *src, uint64_t cols, uint64_t first, uint64_t last, std::byte *dst);
 
 extern const MatmulKernels portable_matmul;
 extern const MatmulKernels avx2_matmul;

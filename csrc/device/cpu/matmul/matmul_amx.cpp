@@ -29,49 +29,57 @@ struct Amx : Avx512 {
     }
 };
 
-// Tile registers. The last rows of a call are fewer than 16 and have registers of their own shape.
-enum : int { kRowsFull, kRowsTail, kWeightsA, kWeightsB, kSumsFullA, kSumsFullB, kSumsTailA, kSumsTailB };
+// Tile registers. Blocks take turns with two sets of sums: one is stored while the unit fills the other.
+enum : int { kRows, kWeightsA, kWeightsB, kSums };
 
-TileConfig configure(int tail_rows) {
+TileConfig configure(int rows) {
     TileConfig config;
-    config.set(kRowsFull, kTileRows, kQuantBlock);
+    config.set(kRows, rows, kQuantBlock);
     config.set(kWeightsA, kQuantBlock / 4, 64);
     config.set(kWeightsB, kQuantBlock / 4, 64);
-    config.set(kSumsFullA, kTileRows, 64);
-    config.set(kSumsFullB, kTileRows, 64);
-    if (tail_rows > 0) {
-        config.set(kRowsTail, tail_rows, kQuantBlock);
-        config.set(kSumsTailA, tail_rows, 64);
-        config.set(kSumsTailB, tail_rows, 64);
-    }
+    for (int i = 0; i < 4; ++i)
+        config.set(kSums + i, rows, 64);
     return config;
 }
 
 using Sums = int32_t[kTileRows][Avx512::lanes];
 
-// sums = weights [8][32 lanes][4] times the rows' values at `rows`.
-template <bool full> MUSER_INLINE void dot(const std::byte *weights, const std::byte *rows, size_t stride, Sums &sums) {
-    constexpr int a = full ? kRowsFull : kRowsTail, sums_a = full ? kSumsFullA : kSumsTailA,
-                  sums_b = full ? kSumsFullB : kSumsTailB;
-    tile_load<a>(rows, stride);
+// Starts a set of sums: weights [8][32 lanes][4] times the rows' values at `rows`.
+template <int set> MUSER_INLINE void dot(const std::byte *weights, const std::byte *rows, size_t stride) {
+    constexpr int a = kSums + 2 * set, b = a + 1;
+    tile_load<kRows>(rows, stride);
     tile_load<kWeightsA>(weights, 128);
     tile_load<kWeightsB>(weights + 64, 128);
-    tile_zero<sums_a>();
-    tile_zero<sums_b>();
-    tile_dot<sums_a, a, kWeightsA>();
-    tile_dot<sums_b, a, kWeightsB>();
-    tile_store<sums_a>(sums[0], sizeof sums[0]);
-    tile_store<sums_b>(&sums[0][16], sizeof sums[0]);
+    tile_zero<a>();
+    tile_zero<b>();
+    tile_dot<a, kRows, kWeightsA>();
+    tile_dot<b, kRows, kWeightsB>();
+}
+template <int set> MUSER_INLINE void store_sums(Sums &sums) {
+    tile_store<kSums + 2 * set>(sums[0], sizeof sums[0]);
+    tile_store<kSums + 2 * set + 1>(&sums[0][16], sizeof sums[0]);
 }
 
-// The unit's results come back through memory, late: it works on the next blocks while these are scaled, and a row's
-// accumulators stay in registers over all of them.
+// A row's accumulators and the scales of so many blocks stay in registers while the rows pass over their sums. More sums
+// would not stay in first-level cache beside the panel.
 constexpr int kBlocksAtOnce = 4;
 
-template <Arithmetic a, bool full>
+template <Arithmetic a>
 MUSER_INLINE void dot_blocks(const PanelBlock<Amx, a> *panel, int count, const std::byte *rows, size_t stride, Sums *sums) {
-    for (int b = 0; b < count; ++b)
-        dot<full>(panel[b].groups[0], rows + kQuantBlock * b, stride, sums[b]);
+    int b = 0;
+    for (; b + 2 <= count; b += 2) {
+        dot<0>(panel[b].groups[0], rows + kQuantBlock * b, stride);
+        if (b > 0)
+            store_sums<1>(sums[b - 1]);
+        dot<1>(panel[b + 1].groups[0], rows + kQuantBlock * (b + 1), stride);
+        store_sums<0>(sums[b]);
+    }
+    if (b < count)
+        dot<0>(panel[b].groups[0], rows + kQuantBlock * b, stride);
+    if (b > 0)
+        store_sums<1>(sums[b - 1]);
+    if (b < count)
+        store_sums<0>(sums[b]);
 }
 
 // Rows lie in second-level cache, too far apart for the hardware's prefetch.
@@ -110,25 +118,18 @@ MUSER_INLINE void scale_blocks(const PanelBlock<Amx, a> *panel, const Sums *sums
 }
 
 // Adds panel blocks [0, count), which are the rows' blocks from first_block on, to acc [n][lanes].
-template <Arithmetic a, bool full>
+template <Arithmetic a>
 __attribute__((noinline)) void panel_tile(const PanelBlock<Amx, a> *panel, int count, const std::byte *rows, int n, bool more,
                                           const RowLayout &layout, size_t first_block, float *acc) {
-    alignas(64) Sums sums[2][kBlocksAtOnce];
-    const auto dot_from = [&](int b) __attribute__((always_inline)) {
-        dot_blocks<a, full>(panel + b, smaller(kBlocksAtOnce, count - b), rows + kQuantBlock * (first_block + b),
-                            layout.bytes, sums[b / kBlocksAtOnce % 2]);
-    };
-    dot_from(0);
+    alignas(64) Sums sums[kBlocksAtOnce];
     for (int b = 0; b < count; b += kBlocksAtOnce) {
-        if (b + kBlocksAtOnce < count)
-            dot_from(b + kBlocksAtOnce);
-        const Sums *ready = sums[b / kBlocksAtOnce % 2];
+        const int ready = smaller(kBlocksAtOnce, count - b);
+        dot_blocks<a>(panel + b, ready, rows + kQuantBlock * (first_block + b), layout.bytes, sums);
         const auto at = [&](int block) { return RowBlocks<1>{rows, layout.bytes, layout, first_block + block}; };
-        const int ready_blocks = smaller(kBlocksAtOnce, count - b);
         int done = 0;
         const auto scale = [&]<int some>() __attribute__((always_inline)) {
-            for (; ready_blocks - done >= some; done += some)
-                scale_blocks<a, some>(panel + b + done, ready + done, n, more, at(b + done), acc);
+            for (; ready - done >= some; done += some)
+                scale_blocks<a, some>(panel + b + done, sums + done, n, more, at(b + done), acc);
         };
         scale.template operator()<kBlocksAtOnce>();
         scale.template operator()<2>();
@@ -142,7 +143,7 @@ template <BlockType type> void tile_product(const ProductCall &call) {
     PanelBlock<Amx, a> panel[kMostPanelBlocks<Amx>];
     alignas(64) float acc[kMostRows * lanes];
     const int blocks = static_cast<int>(call.layout.blocks), most = batch_rows(call.layout, call.n, kTileRows, kMostRows);
-    const TileUnit unit(configure(call.n % kTileRows));
+    TileUnit unit(configure(kTileRows));
     for (int r0 = 0; r0 < call.n; r0 += most) {
         const int batch = smaller(call.n - r0, most), full_rows = batch / kTileRows * kTileRows;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
@@ -154,12 +155,15 @@ template <BlockType type> void tile_product(const ProductCall &call) {
                 const auto from = static_cast<size_t>(first);
                 for (int r = 0; r < full_rows; r += kTileRows) {
                     next.fetch_share();
-                    panel_tile<a, true>(panel, count, rows + r * call.layout.bytes, kTileRows, r + kTileRows < full_rows,
+                    panel_tile<a>(panel, count, rows + r * call.layout.bytes, kTileRows, r + kTileRows < full_rows,
                                         call.layout, from, acc + r * lanes);
                 }
-                if (full_rows < batch)
-                    panel_tile<a, false>(panel, count, rows + full_rows * call.layout.bytes, batch - full_rows, false,
-                                         call.layout, from, acc + full_rows * lanes);
+                if (full_rows < batch) {
+                    unit.use(configure(batch - full_rows));
+                    panel_tile<a>(panel, count, rows + full_rows * call.layout.bytes, batch - full_rows, false, call.layout,
+                                  from, acc + full_rows * lanes);
+                    unit.use(configure(kTileRows));
+                }
             }
             for (int r = 0; r < batch; ++r)
                 call.store<Amx>(tile, r0 + r, acc + r * lanes);
@@ -186,6 +190,6 @@ void matmul(const PackedMatrix &matrix, uint64_t first, uint64_t last, const Act
 
 } // namespace
 
-const MatmulKernels amx_matmul{Level::amx, Avx512::lanes, quantize_row_avx512, matmul};
+const MatmulKernels amx_matmul{Level::amx, Avx512::lanes, quantize_avx512, matmul};
 
 } // namespace muser::cpu

@@ -152,6 +152,6 @@ void matmul(const PackedMatrix &matrix, uint64_t first, uint64_t last, const Act
 
 } // namespace
 
-const MatmulKernels i8mm_matmul{Level::i8mm, I8mm::lanes, quantize_row_portable, matmul};
+const MatmulKernels i8mm_matmul{Level::i8mm, I8mm::lanes, quantize_portable, matmul};
 
 } // namespace muser::cpu

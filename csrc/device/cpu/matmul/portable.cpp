@@ -117,6 +117,6 @@ void matmul(const PackedMatrix &m, uint64_t first, uint64_t last, const Activati
 
 } // namespace
 
-const MatmulKernels portable_matmul{Level::portable, kLanes, quantize_row_portable, matmul};
+const MatmulKernels portable_matmul{Level::portable, kLanes, quantize_portable, matmul};
 
 } // namespace muser::cpu

@@ -1,4 +1,4 @@
-// quantize_row with AVX2: the layout and rules of activations.h. Include from a level's source file only.
+// quantize_blocks with AVX2: the layout and rules of activations.h. Include from a level's source file only.
 #pragma once
 
 #include <immintrin.h>
@@ -28,11 +28,11 @@ template <class T> MUSER_INLINE void put(std::byte *array, size_t index, T value
     __builtin_memcpy(array + index * sizeof(T), &value, sizeof(T));
 }
 
-void quantize_row_avx2(const float *src, uint64_t cols, std::byte *dst) {
+void quantize_avx2(const float *src, uint64_t cols, uint64_t first, uint64_t last, std::byte *dst) {
     const RowLayout layout(cols);
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); // undoes the 128-bit lanes of the packs
-    for (size_t b = 0; b < cols / 32; ++b, src += 32) {
+    for (size_t b = first; b < last; ++b, src += 32) {
         __m256 x[4];
         __m256i top = _mm256_setzero_si256();
         for (int i = 0; i < 4; ++i) {

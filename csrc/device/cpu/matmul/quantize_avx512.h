@@ -1,4 +1,4 @@
-// quantize_row with AVX-512, eight blocks at a time: the layout and rules of activations.h, and the bytes of the
+// quantize_blocks with AVX-512, eight blocks at a time: the layout and rules of activations.h, and the bytes of the
 // portable one. What needs a sum or a maximum across lanes is done for all eight by transposing. Include from a level's
 // source file only.
 #pragma once
@@ -98,14 +98,13 @@ template <bool full> MUSER_INLINE void quantize_blocks(const float *src, int n, 
     put_halves(layout.pair_zero32, _mm512_sub_epi16(nothing, _mm512_slli_epi16(pairs, 5)));
 }
 
-void quantize_row_avx512(const float *src, uint64_t cols, std::byte *dst) {
+void quantize_avx512(const float *src, uint64_t cols, uint64_t first, uint64_t last, std::byte *dst) {
     const RowLayout layout(cols);
-    const size_t blocks = cols / 32;
-    size_t b = 0;
-    for (; b + kBlocksOfQuantizer <= blocks; b += kBlocksOfQuantizer)
-        quantize_blocks<true>(src + 32 * b, kBlocksOfQuantizer, layout, b, dst);
-    if (b < blocks)
-        quantize_blocks<false>(src + 32 * b, static_cast<int>(blocks - b), layout, b, dst);
+    size_t b = first;
+    for (; b + kBlocksOfQuantizer <= last; b += kBlocksOfQuantizer, src += 32 * kBlocksOfQuantizer)
+        quantize_blocks<true>(src, kBlocksOfQuantizer, layout, b, dst);
+    if (b < last)
+        quantize_blocks<false>(src, static_cast<int>(last - b), layout, b, dst);
 }
 
 } // namespace

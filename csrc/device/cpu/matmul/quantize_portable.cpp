@@ -1,4 +1,4 @@
-// quantize_row in plain loops: the rules of activations.h. The vector levels give its bytes.
+// quantize_blocks in plain loops: the rules of activations.h. The vector levels give its bytes.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -34,9 +34,9 @@ template <class T> void put(std::byte *array, size_t index, T value) {
 
 } // namespace
 
-void quantize_row_portable(const float *src, uint64_t cols, std::byte *dst) {
+void quantize_portable(const float *src, uint64_t cols, uint64_t first, uint64_t last, std::byte *dst) {
     const RowLayout layout(cols);
-    for (size_t b = 0; b < cols / 32; ++b, src += 32) {
+    for (size_t b = first; b < last; ++b, src += 32) {
         const BlockScale by = block_scale(src);
         int8_t quants[32] = {};
         if (by.inverse != 0.0f)

@@ -26,10 +26,11 @@ static_assert(sizeof(TileConfig) == 64);
 // The unit is configured while alive and idle afterwards, when switching threads costs the system nothing more.
 class TileUnit {
   public:
-    explicit TileUnit(const TileConfig &config) { __asm__ volatile("ldtilecfg %0" ::"m"(config)); }
+    explicit TileUnit(const TileConfig &config) { use(config); }
     ~TileUnit() { __asm__ volatile("tilerelease" ::: "memory"); }
     TileUnit(const TileUnit &) = delete;
     TileUnit &operator=(const TileUnit &) = delete;
+    void use(const TileConfig &config) { __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory"); }
 };
 
 template <int tile> MUSER_INLINE void tile_zero() { __asm__ volatile("tilezero %%tmm%c0" ::"i"(tile)); }
