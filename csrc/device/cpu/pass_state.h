@@ -13,10 +13,11 @@
 
 namespace muser::cpu {
 
-// Of a long prompt of a small model: rows of one turn, least turns of a thread, and what a turn's widest activations
-// may take in second-level cache. Every turn reads the weights again, so that larger models share products by outputs.
-inline constexpr int kTurnRows = 64, kTurnsPerThread = 2;
-inline constexpr size_t kTurnBytes = 1280 * 1024;
+// Of a long prompt of a small model: rows of one turn, where possible or at least; least turns of a thread; and how wide its
+// widest activations may be to stay in second-level cache. Every turn reads and unpacks the weights again, so that larger
+// models share products by outputs.
+inline constexpr int kMostTurnRows = 128, kTurnRows = 64, kTurnsPerThread = 2;
+inline constexpr size_t kTurnFloats = 5120;
 
 class PassState {
   public:
@@ -36,12 +37,8 @@ class PassState {
     int first_row() const { return first_row_; } // of those that ops recorded from now on compute
     int wanted_rows() const { return n_rows() - first_row_; }
     // True where each thread takes rows of its own through everything between two attentions, products included.
-    bool by_rows() const {
-        const size_t widest = workspace.stride(Act::ffn_gate) + workspace.stride(Act::ffn_up);
-        const int least = kTurnRows * threads_, rounds = (wanted_rows() + least - 1) / least;
-        return threads_ > 1 && rounds >= kTurnsPerThread && wanted_rows() >= rounds * least * 9 / 10 &&
-               kTurnRows * widest * sizeof(float) <= kTurnBytes;
-    }
+    bool by_rows() const { return turn_rows() > 0; }
+    int turn_rows() const { return can_take(kMostTurnRows) ? kMostTurnRows : can_take(kTurnRows) ? kTurnRows : 0; }
     uint32_t width(Act a) const { return workspace.width(a); }
 
     bool few() const { return few_; }
@@ -61,6 +58,12 @@ class PassState {
     void all_has_read() { read_everywhere_ = 0; }
 
   private:
+    bool can_take(int turn) const {
+        const int least = turn * threads_, rounds = (wanted_rows() + least - 1) / least;
+        return threads_ > 1 && rounds >= kTurnsPerThread && wanted_rows() >= rounds * least * 9 / 10 &&
+               workspace.stride(Act::ffn_gate) + workspace.stride(Act::ffn_up) <= kTurnFloats;
+    }
+
     int threads_ = 1, first_row_ = 0;
     bool few_ = false;
     uint32_t read_everywhere_ = 0;

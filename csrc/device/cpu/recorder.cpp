@@ -24,14 +24,14 @@ void Recorder::begin(std::span<const Row> rows) {
     attention_.begin();
     ropes_.clear();
     n_logits_ = n_taps_ = 0;
-    pass_.take_rows(state_.by_rows() ? kTurnRows : 0);
+    pass_.take_rows(state_.turn_rows());
 }
 
 void Recorder::narrow(int first_row) {
     require(can_narrow() && first_row >= 0 && first_row < state_.n_rows(), "narrow() to rows of the pass");
     state_.narrow(first_row);
     products_.forget_quants();
-    pass_.take_rows(state_.by_rows() ? kTurnRows : 0);
+    pass_.take_rows(state_.turn_rows());
 }
 
 void Recorder::embed(const Weight &table, EmbedOp op, float x) {

@@ -138,6 +138,9 @@ template <class V, Arithmetic a, int R>
 __attribute__((noinline)) void panel_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows,
                                           const RowLayout &layout, size_t first_block, float *acc) {
     const PanelSource<V, a> source(panel);
+    if (first_block == 0)
+        for (int r = 0; r < R; ++r)
+            V::store(acc + r * V::lanes, typename V::F{});
     for (int b = 0; b < count; ++b)
         add_block<V>(source, b, RowBlocks<R>{rows, layout.bytes, layout, first_block + b}, acc);
 }
@@ -180,12 +183,15 @@ template <class V, Arithmetic a>
 void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *rows, int n,
                     const RowLayout &layout, size_t first_block, NextPanel next, float *acc) {
     const auto step = [&]<int R>() {
-        for (; n >= R; n -= R, rows += R * layout.bytes, acc += R * V::lanes) {
+        const int rest = R > 4 ? 2 : 0; // two rows are too few by themselves: two fours rather than them after a six
+        for (; n >= R && (rest == 0 || n != R + rest); n -= R, rows += R * layout.bytes, acc += R * V::lanes) {
             next.fetch_share();
             panel_rows<V, a, R>(panel, count, rows, layout, first_block, acc);
         }
     };
     step.template operator()<V::panel_rows>();
+    if constexpr (V::panel_rows > 4)
+        step.template operator()<4>();
     step.template operator()<2>();
     step.template operator()<1>();
 }
@@ -210,8 +216,8 @@ inline constexpr size_t kBatchBytes = 1280 * 1024; // of activations that should
 MUSER_INLINE int batch_rows(const RowLayout &layout, int n, int step, int most) {
     int fit = static_cast<int>(kBatchBytes / (40 * layout.blocks + 1)) / step * step;
     fit = fit < 16 ? 16 : fit > most ? most : fit;
-    const int batches = (n + fit - 1) / fit, steps = (n + step - 1) / step;
-    return (steps + batches - 1) / batches * step;
+    const int batches = (n + fit - 1) / fit, steps = (n + step - 1) / step, even = (steps + batches - 1) / batches * step;
+    return even > most ? most : even;
 }
 
 template <class V, BlockType type> void panel_product(const ProductCall &call) {
@@ -223,8 +229,6 @@ template <class V, BlockType type> void panel_product(const ProductCall &call) {
         const int batch = call.n - r0 < most ? call.n - r0 : most;
         const std::byte *rows = call.rows + r0 * call.layout.bytes;
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
-            for (int i = 0; i < batch * V::lanes; ++i)
-                acc[i] = 0.0f;
             for (int first = 0, count; first < blocks; first += count) {
                 count = panel_size<V>(blocks - first);
                 unpack_panel<V, type>(call.tile(tile), first, count, panel);

@@ -15,7 +15,7 @@ namespace {
 struct Avx512 {
     static constexpr int lanes = 32;
     static constexpr int panel_blocks = 8; // 10 KiB and more: a panel and the rows on it share 32 KiB
-    static constexpr int panel_rows = 4;   // 8 chains of vpdpbusd
+    static constexpr int panel_rows = 6;   // 12 chains of vpdpbusd, two of which a core takes up every cycle and ends five cycles later
     static constexpr int float_rows = 12;  // 24 accumulators in registers
     struct W {
         __m512i a, b;
