@@ -2,7 +2,8 @@
 real threads: everybody's bits are those of an engine alone, and whatever ends the pass leaves nothing behind.
 
 ``pause_after`` 0 lets waiting decoders in after every step, which a toy would not live long enough for otherwise. The
-passes themselves: tests/cpp/test_cpu_pauses.cpp; whose turn it is: tests/cpp/test_scheduler_pauses.cpp.
+passes themselves: tests/cpp/test_cpu_pauses.cpp; whose turn it is: tests/cpp/test_scheduler_pauses.cpp; what ends them:
+tests/cpp/test_decoder_pauses.cpp.
 """
 
 from __future__ import annotations

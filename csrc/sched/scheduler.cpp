@@ -58,15 +58,15 @@ Error sequence_error(SequenceId sequence, const char *what) {
 
 struct AcceleratorScheduler::State {
     const std::optional<int> patience;
-    mutable std::mutex mutex; // guards everything below but decodes_waiting's readers
+    mutable std::mutex mutex; // guards everything below
     std::condition_variable changed;
     std::vector<Request *> queue; // in order of arrival
     Ids active;                   // empty: the accelerator is free
     SequenceId last = kNobodyYet; // the decoder that had the last turn
     int passed_over = 0;          // decode turns since the first waiting prefill became the first
     std::optional<std::string> cause;
-    bool closed = false;
-    std::atomic<uint64_t> decodes_waiting{0}; // read without the lock, between chunks and passes
+    std::atomic<bool> closed{false};            // like the next, read without the lock
+    std::atomic<uint64_t> decodes_waiting{0}; // between chunks and passes, and within one
     SchedulerStats stats;
 
     explicit State(std::optional<int> prefill_patience) : patience(prefill_patience) {}
@@ -271,6 +271,8 @@ void AcceleratorScheduler::close() {
 bool AcceleratorScheduler::decode_waiting() const {
     return state_->decodes_waiting.load(std::memory_order_relaxed) > 0;
 }
+
+bool AcceleratorScheduler::is_closed() const { return state_->closed.load(std::memory_order_relaxed); }
 
 SchedulerStats AcceleratorScheduler::stats() const {
     std::lock_guard lock(state_->mutex);

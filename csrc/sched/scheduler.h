@@ -69,7 +69,9 @@ class AcceleratorScheduler {
     // Every waiter and every later acquire throws Error{closed}.
     void close();
 
-    bool decode_waiting() const; // a decoder is queued now
+    // Of this moment, and cheap: between two steps of a pass.
+    bool decode_waiting() const; // a decoder is queued
+    bool is_closed() const;
     SchedulerStats stats() const;
 
   private:

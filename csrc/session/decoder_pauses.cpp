@@ -20,7 +20,7 @@ bool DecoderPauses::decoders_are_due() const {
 
 bool DecoderPauses::wanted() const {
     const bool cancelled = wait_.cancelled && wait_.cancelled->load(std::memory_order_relaxed);
-    return cancelled || decoders_are_due() || Clock::now() - looked_ >= kLookInterval;
+    return cancelled || scheduler_.is_closed() || decoders_are_due() || Clock::now() - looked_ >= kLookInterval;
 }
 
 void DecoderPauses::pause() {
@@ -28,6 +28,8 @@ void DecoderPauses::pause() {
     watch_.stop();
     try {
         wait_.check();
+        if (scheduler_.is_closed())
+            throw Error(ErrorCode::closed, "the model is closed");
         looked_ = start;
         if (decoders_are_due()) {
             permit_.let_decoders_in(wait_);

@@ -1,4 +1,5 @@
-// A prompt's pass that lets waiting decoders in, and hears of cancellation and Ctrl-C before its end.
+// A prompt's pass that lets waiting decoders in, and hears of cancellation, Ctrl-C and the model's close before
+// its end.
 #pragma once
 
 #include <exception>
