@@ -175,6 +175,29 @@ def test_ctrl_c_during_native_calls(model):
     assert model.stats()["free"] == 4
 
 
+def test_a_signal_handler_closes_the_model_that_its_thread_is_in(monkeypatch):
+    """It must not wait for its own thread's call to end."""
+    grace = 60.0
+    monkeypatch.setattr("muser.model.CLOSE_GRACE_SECONDS", grace)
+    model, took = Model.tiny(), []
+
+    def close(*_):
+        started = time.monotonic()
+        model.close()
+        took.append(time.monotonic() - started)
+
+    before = signal.signal(signal.SIGALRM, close)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(ClosedError), model.session() as session:
+            while True:
+                session.prefill([5] * 1000)
+                session.rewind(to=session.position - 1000)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert took[0] < grace
+
+
 def test_close_with_sessions_and_streams_alive():
     model = Model.tiny(context=256)
     session = model.session().session

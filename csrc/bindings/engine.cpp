@@ -357,6 +357,8 @@ void init_engine(nb::module_ &m) {
         .def("unhealthy_cause", &Engine::unhealthy_cause)
         .def("close",
              [](Engine &e, double grace) {
+                 if (Unlocked::this_thread_is_inside()) // which it cannot leave before this returns
+                     grace = 0;
                  Unlocked unlocked;
                  return e.close(std::chrono::milliseconds(static_cast<int64_t>(grace * 1000)));
              },

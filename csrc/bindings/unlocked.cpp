@@ -9,15 +9,22 @@ namespace muser::bindings {
 namespace {
 std::atomic<int> threads_inside{0}; // both written with the GIL held
 std::atomic<bool> exiting{false};
+thread_local int calls_of_this_thread = 0;
 } // namespace
 
 Unlocked::Inside::Inside() {
     if (exiting)
         throw Error(ErrorCode::closed, "the interpreter is exiting");
     ++threads_inside;
+    ++calls_of_this_thread;
 }
 
-Unlocked::Inside::~Inside() { --threads_inside; }
+Unlocked::Inside::~Inside() {
+    --threads_inside;
+    --calls_of_this_thread;
+}
+
+bool Unlocked::this_thread_is_inside() { return calls_of_this_thread > 0; }
 
 bool Unlocked::end_all(std::chrono::milliseconds limit) {
     exiting = true;

@@ -17,6 +17,9 @@ class Unlocked {
     Unlocked(const Unlocked &) = delete;
     Unlocked &operator=(const Unlocked &) = delete;
 
+    // Called with the GIL: by a signal handler, which runs in the middle of its thread's own call.
+    static bool this_thread_is_inside();
+
     // From now on the constructor throws Error{closed}. Called with the GIL, which is released while it waits.
     // False when a thread was still inside after `limit`.
     static bool end_all(std::chrono::milliseconds limit);

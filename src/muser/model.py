@@ -439,14 +439,15 @@ class Model(ChatFront, SavingFront, Uncopied):
     def close(self) -> None:
         """Frees everything. Generations in progress end with ClosedError, as does every later call and every wait.
 
-        Returns when the last native call has left, after 10 seconds at most. May be called more than once.
+        Returns when the last native call has left, after 10 seconds at most; in a signal handler that interrupted one, at
+        once. May be called more than once.
         """
         self._core.check_process()
         engine = self._core.close()
         self.slots._close()
         self._executor = None  # its threads end when their last generation has
         if engine is not None and not engine.close(CLOSE_GRACE_SECONDS):
-            logger.warning("close: a native call was still running after %g s", CLOSE_GRACE_SECONDS)
+            logger.warning("close: a native call is still running; the model's memory is freed when it ends")
         self._core.drop()
 
     def __enter__(self) -> Self:
