@@ -84,6 +84,18 @@ def test_a_full_context_is_one_line(capsys, monkeypatch):
     assert out.count("\n") == 2 and "/reset" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--thinking-budget", "-1"], "thinking_budget must be an integer in 0..2147483647 or None, not -1"),
+        (["--system", "a cat " * 300], "context"),  # no question fits behind it
+    ],
+)
+def test_what_the_model_refuses_is_refused_before_the_first_line(monkeypatch, capsys, arguments, message):
+    assert converse(monkeypatch, "", *arguments) == 1
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["--reasoning", "extreme"], ["--thinking-budget", "x"]])
 def test_wrong_arguments(arguments, monkeypatch):
     with pytest.raises(SystemExit):

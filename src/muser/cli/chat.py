@@ -35,6 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
     with load(arguments) as model:
         if "default" not in model.tokenizer.chat_templates:
             raise TemplateError("the model file has no chat template; muser generate continues a text without one")
+        # What the model refuses of the options, it refuses now and not after the first line.
+        model._chat_generation(params, [*beginning, {"role": "user", "content": "?"}], **options)
         while (line := read_line()) is not None:
             if line.strip() == "/reset":
                 messages = list(beginning)
