@@ -20,14 +20,14 @@ METAL_FUNC uint lane_order(uint i) {
     return (i & ~511u) + quarter * 128 + run_place(i / 16 % 32) * 4 + i % 4;
 }
 
-// Sum and maximum over a SIMD-group, in every lane; the sum by one fixed tree, whatever simd_sum() may do.
-METAL_FUNC float tree_sum(float x) {
-    x += simd_shuffle_xor(x, 16);
+// Sum over each half of a SIMD-group, and over all of it, in every lane, by one fixed tree, whatever simd_sum() may do.
+METAL_FUNC float half_tree_sum(float x) {
     x += simd_shuffle_xor(x, 8);
     x += simd_shuffle_xor(x, 4);
     x += simd_shuffle_xor(x, 2);
     return x + simd_shuffle_xor(x, 1);
 }
+METAL_FUNC float tree_sum(float x) { return half_tree_sum(x + simd_shuffle_xor(x, 16)); }
 
 METAL_FUNC float4 multiply_add(float4 a, float4 b, float4 c) {
     return float4(fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z), fma(a.w, b.w, c.w));

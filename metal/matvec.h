@@ -185,34 +185,3 @@ kernel void matvec(constant ProductArgs &args [[buffer(0)]], device const float 
             if (first + r < outputs)
                 out[ulong(c) * out_stride + first + r] = finish(args, m, bias, first + r, sums[r][c]);
 }
-
-// activation(gate) * up of two matrices of the same shape, in lane order for the product that follows. NR rows of each.
-template <typename W, short NR, short R>
-kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const float *x [[buffer(1)]],
-                       device const uchar *gate [[buffer(2)]], device const uchar *up [[buffer(3)]],
-                       device const float *gate_bias [[buffer(4)]], device const float *up_bias [[buffer(5)]],
-                       device float *out [[buffer(6)]], uint threadgroup_index [[threadgroup_position_in_grid]],
-                       ushort lane [[thread_index_in_simdgroup]], ushort group [[simdgroup_index_in_threadgroup]],
-                       ushort n_groups [[simdgroups_per_threadgroup]]) {
-    Begin begin; // of the second matrix, which has as many outputs as the first, and no first tile either
-    load_begin(args, threadgroup_index * n_groups + group, begin);
-    const uint first = begin.tile * NR, outputs = begin.outputs;
-    if (first >= outputs)
-        return;
-    WeightRows<2 * NR> rows;
-    UNROLLED for (short r = 0; r < NR; ++r) {
-        set_row(rows, 2 * r, gate, min(first + r, outputs - 1), begin.row_bytes);
-        set_row(rows, 2 * r + 1, up, min(first + r, outputs - 1), begin.row_bytes);
-    }
-    float sums[2 * NR][R];
-    row_products<W, 2 * NR, R>(rows, begin, x, lane, sums);
-    if (lane != 0)
-        return;
-    UNROLLED for (short c = 0; c < R; ++c)
-        UNROLLED for (short r = 0; r < NR; ++r)
-            if (first + r < outputs) {
-                const float a = finish(args, 0, gate_bias, first + r, sums[2 * r][c]);
-                const float b = finish(args, 1, up_bias, first + r, sums[2 * r + 1][c]);
-                out[ulong(c) * args.out_stride[0] + lane_order(first + r)] = activate(args.gelu, a) * b;
-            }
-}

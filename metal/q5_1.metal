@@ -1,7 +1,7 @@
 // Every kernel that reads Q5_1 weights.
 #include "embed.h"
 #include "matmul.h"
-#include "matvec.h"
+#include "matvec_glu.h"
 #include "weight_32.h"
 
 template [[host_name("embed_q5_1")]] kernel decltype(embed<Q5_1>) embed<Q5_1>;
@@ -10,9 +10,9 @@ template [[host_name("matvec_q5_1_2")]] kernel decltype(matvec<Q5_1, 2, 2>) matv
 template [[host_name("matvec_q5_1_3")]] kernel decltype(matvec<Q5_1, 2, 3>) matvec<Q5_1, 2, 3>;
 template [[host_name("matvec_q5_1_4")]] kernel decltype(matvec<Q5_1, 2, 4>) matvec<Q5_1, 2, 4>;
 template [[host_name("matvec_glu_q5_1_1")]] kernel decltype(matvec_glu<Q5_1, 1, 1>) matvec_glu<Q5_1, 1, 1>;
-template [[host_name("matvec_glu_q5_1_2")]] kernel decltype(matvec_glu<Q5_1, 1, 2>) matvec_glu<Q5_1, 1, 2>;
-template [[host_name("matvec_glu_q5_1_3")]] kernel decltype(matvec_glu<Q5_1, 1, 3>) matvec_glu<Q5_1, 1, 3>;
-template [[host_name("matvec_glu_q5_1_4")]] kernel decltype(matvec_glu<Q5_1, 1, 4>) matvec_glu<Q5_1, 1, 4>;
+template [[host_name("matvec_glu_q5_1_2")]] kernel decltype(matvec_glu<Q5_1, 2, 2>) matvec_glu<Q5_1, 2, 2>;
+template [[host_name("matvec_glu_q5_1_3")]] kernel decltype(matvec_glu<Q5_1, 2, 3>) matvec_glu<Q5_1, 2, 3>;
+template [[host_name("matvec_glu_q5_1_4")]] kernel decltype(matvec_glu<Q5_1, 2, 4>) matvec_glu<Q5_1, 2, 4>;
 template [[host_name("matmul_q5_1_8")]] kernel decltype(matmul<Q5_1, 8>) matmul<Q5_1, 8>;
 template [[host_name("matmul_q5_1_16")]] kernel decltype(matmul<Q5_1, 16>) matmul<Q5_1, 16>;
 template [[host_name("matmul_q5_1_32")]] kernel decltype(matmul<Q5_1, 32>) matmul<Q5_1, 32>;

@@ -1,7 +1,7 @@
 // Every kernel that reads Q6_K weights.
 #include "embed.h"
 #include "matmul.h"
-#include "matvec.h"
+#include "matvec_glu.h"
 #include "weight_256.h"
 
 template [[host_name("embed_q6_k")]] kernel decltype(embed<Q6_K>) embed<Q6_K>;
@@ -10,9 +10,9 @@ template [[host_name("matvec_q6_k_2")]] kernel decltype(matvec<Q6_K, 2, 2>) matv
 template [[host_name("matvec_q6_k_3")]] kernel decltype(matvec<Q6_K, 2, 3>) matvec<Q6_K, 2, 3>;
 template [[host_name("matvec_q6_k_4")]] kernel decltype(matvec<Q6_K, 2, 4>) matvec<Q6_K, 2, 4>;
 template [[host_name("matvec_glu_q6_k_1")]] kernel decltype(matvec_glu<Q6_K, 1, 1>) matvec_glu<Q6_K, 1, 1>;
-template [[host_name("matvec_glu_q6_k_2")]] kernel decltype(matvec_glu<Q6_K, 1, 2>) matvec_glu<Q6_K, 1, 2>;
-template [[host_name("matvec_glu_q6_k_3")]] kernel decltype(matvec_glu<Q6_K, 1, 3>) matvec_glu<Q6_K, 1, 3>;
-template [[host_name("matvec_glu_q6_k_4")]] kernel decltype(matvec_glu<Q6_K, 1, 4>) matvec_glu<Q6_K, 1, 4>;
+template [[host_name("matvec_glu_q6_k_2")]] kernel decltype(matvec_glu<Q6_K, 2, 2>) matvec_glu<Q6_K, 2, 2>;
+template [[host_name("matvec_glu_q6_k_3")]] kernel decltype(matvec_glu<Q6_K, 2, 3>) matvec_glu<Q6_K, 2, 3>;
+template [[host_name("matvec_glu_q6_k_4")]] kernel decltype(matvec_glu<Q6_K, 2, 4>) matvec_glu<Q6_K, 2, 4>;
 template [[host_name("matmul_q6_k_8")]] kernel decltype(matmul<Q6_K, 8>) matmul<Q6_K, 8>;
 template [[host_name("matmul_q6_k_16")]] kernel decltype(matmul<Q6_K, 16>) matmul<Q6_K, 16>;
 template [[host_name("matmul_q6_k_32")]] kernel decltype(matmul<Q6_K, 32>) matmul<Q6_K, 32>;

@@ -20,6 +20,7 @@ METAL = Path(__file__).resolve().parent.parent / "metal"
 EXACT_MODES = ("fast", "check")
 MODES = (*EXACT_MODES, "fast-math")  # the device asks for none of it; results must stay within tolerance all the same
 HALVES = 0x64006400  # kHalves of metal/weight.h, an argument of matvec
+_ONE_RUN = ("F32", "F16", "BF16", "Q8_0")  # whose units are one run
 _SCALARS = {"int32_t": "<i4", "uint32_t": "<u4", "float": "<f4"}
 
 
@@ -76,6 +77,11 @@ def in_lane_order(x: np.ndarray) -> np.ndarray:
     out = np.full((len(x), -(-x.shape[1] // 512) * 512), np.nan, np.float32)
     out[:, lane_order(x.shape[1])] = x
     return out
+
+
+def glu_outputs(quant: str, width: int) -> int:
+    """Of a SIMD-group of matvec_glu, as in csrc/device/metal/product_recorder.mm."""
+    return (1 if width == 1 else 2) * (1 if quant in _ONE_RUN else 2)
 
 
 def from_lane_order(x: np.ndarray, cols: int) -> np.ndarray:

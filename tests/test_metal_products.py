@@ -8,11 +8,11 @@ from __future__ import annotations
 import gguf
 import numpy as np
 import pytest
-from metal_kernels import EXACT_MODES, HALVES, MODES, from_lane_order, in_lane_order, packed, run
+from metal_kernels import EXACT_MODES, HALVES, MODES, from_lane_order, glu_outputs, in_lane_order, packed, run
 from quant_blocks import ALL_TYPES, block_size, random_weights
 
 GROUPS = 2  # SIMD-groups a threadgroup
-OUTPUTS = 2  # of a matvec's SIMD-group; half as many of each matrix of a glu
+OUTPUTS = 2  # of a matvec's SIMD-group
 
 def matrix(quant: str, rows: int, cols: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The stored bytes, uint8 [rows, bytes], and their values, float64 [rows, cols]."""
@@ -102,6 +102,17 @@ def test_four_matrices_in_one_dispatch_with_biases_scale_and_cap(mode: str) -> N
         np.testing.assert_allclose(out, expected, atol=2e-6)
 
 
+def glu(quant: str, mode: str, gate: np.ndarray, up: np.ndarray, x: np.ndarray, gelu: int = 0, groups: int = GROUPS) -> np.ndarray:
+    n, width, lanes = len(gate), len(x), in_lane_order(x)
+    out = np.full((width, 512), np.nan, np.float32)
+    args = packed("ProductArgs", cols=x.shape[1], row_bytes=gate.shape[1], n_rows=width, x_stride=lanes.shape[1],
+                  n_matrices=2, rows=[n, n], out_stride=[512, 512], scale=1.0, gelu=gelu, halves=HALVES)  # fmt: skip
+    grid = (-(-n // (glu_outputs(quant, width) * groups)),)
+    buffers = [args, lanes, gate, up, out, out, out]
+    run(quant.lower(), f"matvec_glu_{quant.lower()}_{width}", mode, buffers, grid, 32 * groups)
+    return from_lane_order(out, n)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("gelu", (0, 1))
 def test_glu_products_equal_their_parts(gelu: int, mode: str) -> None:
@@ -109,12 +120,7 @@ def test_glu_products_equal_their_parts(gelu: int, mode: str) -> None:
     (gate, gate_values), (up, up_values) = (matrix("Q4_K", 37, 512, s) for s in (5, 6))
     x = rng.standard_normal((4, 512)).astype(np.float32)
     for width in (1, 4):
-        lanes, out = in_lane_order(x[:width]), np.full((width, 512), np.nan, np.float32)
-        args = packed("ProductArgs", cols=512, row_bytes=gate.shape[1], n_rows=width, x_stride=512, n_matrices=2,
-                      rows=[37, 37], out_stride=[512, 512], scale=1.0, gelu=gelu, halves=HALVES)  # fmt: skip
-        grid = (-(-37 // (OUTPUTS // 2 * GROUPS)),)
-        run("q4_k", f"matvec_glu_q4_k_{width}", mode, [args, lanes, gate, up, out, out, out], grid, 32 * GROUPS)
-        got = from_lane_order(out, 37)
+        got = glu("Q4_K", mode, gate, up, x[:width], gelu)
         a, b = x[:width] @ gate_values.T, x[:width] @ up_values.T
         inner = 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a**3))) if gelu else 1 / (1 + np.exp(-a))
         np.testing.assert_allclose(got, a * inner * b, rtol=1e-4, atol=1e-6)
@@ -122,6 +128,20 @@ def test_glu_products_equal_their_parts(gelu: int, mode: str) -> None:
             alone = got
     if mode in EXACT_MODES:
         assert got[0].tobytes() == alone[0].tobytes()
+
+
+# A whole tile of 512 columns and a rest; outputs that no threadgroup is full of; fewer SIMD-groups than usual.
+@pytest.mark.parametrize("quant", ALL_TYPES)
+def test_a_row_of_a_glu_is_the_same_at_every_width_and_right(quant: str) -> None:
+    cols = columns(quant)
+    (gate, gate_values), (up, up_values) = (matrix(quant, 19, cols, s) for s in (5, 6))
+    x = np.random.default_rng(2).standard_normal((4, cols)).astype(np.float32)
+    alone = np.concatenate([glu(quant, "check", gate, up, x[i : i + 1]) for i in range(4)])
+    for width in (2, 3, 4):
+        got = glu(quant, "check" if width == 4 else "fast", gate, up, x[:width], groups=5 - width)
+        assert got.tobytes() == alone[:width].tobytes(), f"width {width}"
+    a, b = x.astype(np.float64) @ gate_values.T, x.astype(np.float64) @ up_values.T
+    np.testing.assert_allclose(alone, a / (1 + np.exp(-a)) * b, rtol=1e-4, atol=1e-5 * np.abs(a * b).max())
 
 
 def matmul(quant: str, mode: str, stored: list[np.ndarray], x: np.ndarray, tile: int, groups: int) -> list[np.ndarray]:

@@ -1,27 +1,24 @@
-"""Every kernel on the GPU: error against float64, rows bit-identical over repeats, bandwidth. See README.md."""
+"""Every kernel on the GPU: error against float64, rows bit-identical over repeats. See README.md."""
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import sys
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import gguf
 import numpy as np
+from metal_kernels import from_lane_order
 from metal_sim import cuda
-from metal_sim.cuda import Launch, Library, Memory
+from metal_sim.cuda import Library, Memory
 from quant_blocks import ALL_TYPES, random_weights
 
-from . import rows
-from .shapes import OUTPUTS, Product
+from . import bandwidth, rows
+from .shapes import REGISTERS, Product
 
 PTX = Path(__file__).resolve().parent.parent.parent / "build" / "gpu"
-FULL, DOWN, SMALL = (19968, 6656), (6656, 19968), (75, 768)  # Muse Glimmer FFN matrices; a shape with tails
+FULL, SMALL = (19968, 6656), (75, 768)  # a Muse Glimmer FFN matrix; a shape with tails
 REPEATS = 20
-REGISTERS = {1: 72}  # at most of a thread, by width; else Library's. Measured.
 failures: list[str] = []
 
 
@@ -91,51 +88,26 @@ def products(quant: str, shape: tuple[int, int]) -> None:
     check(f"{quant} tiles bit-identical", results[8].tobytes() == results[16].tobytes() == results[32].tobytes())
 
 
-def seconds(run: Callable[[], None], repeats: int = 5) -> float:
-    run()
-    cuda.synchronize()
-    taken = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        cuda.synchronize()
-        taken.append(time.perf_counter() - start)
-    return sorted(taken)[len(taken) // 2]
+def glus(quant: str, shape: tuple[int, int]) -> None:
+    """silu(gate) * up of a matrix with itself, whose values are known by now: rows alone and together."""
+    library, one = Library(PTX / f"{quant.lower()}.ptx"), Library(PTX / f"{quant.lower()}.ptx", REGISTERS[1])
+    blocks = stored(quant, shape)
+    w = values(blocks[:64], quant, shape[1])
+    product = Product(blocks, shape[1], copies=2)
+    x = np.random.default_rng(5).standard_normal((4, shape[1])).astype(np.float32)
 
+    def run(library: Library, x: np.ndarray) -> np.ndarray:
+        (launch,), out = product.glus(library, quant, x)
+        launch()
+        return from_lane_order(fetched(out, (len(x), -(-shape[0] // 512) * 512)), shape[0])
 
-def copy_bandwidth() -> float:
-    """Bytes read and written a second by the driver's own copy."""
-    size, times, driver = 1 << 30, 8, cuda._driver()
-    a, b = (Memory(np.zeros(size, np.uint8)) for _ in range(2))
-
-    def run() -> None:
-        for _ in range(times):
-            driver.cuMemcpyDtoD_v2(b.address, a.address, ctypes.c_size_t(size))
-
-    return 2 * size * times / seconds(run)
-
-
-def all_of(launches: Sequence[Launch], rounds: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(rounds):
-            for launch in launches:
-                launch()
-
-    return run
-
-
-def bandwidth(quant: str, peak: float, file: str, outputs: int = OUTPUTS, shape: tuple[int, int] = FULL) -> None:
-    """GB/s of weights at widths 1-4, its share of the copy bandwidth, and the gain in rows a second over width 1."""
-    libraries, blocks = {n: Library(PTX / f"{file}.ptx", n) for n in (128, *REGISTERS.values())}, stored(quant, shape)
-    product = Product(blocks, shape[1], copies=max(2, int(6e8 / blocks.nbytes)))
-    line, first = f"| {file}{'' if shape == FULL else ' ' + str(shape)} |", 0.0
-    for width in (1, 2, 3, 4):
-        x = np.random.default_rng(2).standard_normal((width, shape[1])).astype(np.float32)
-        launches, _ = product.matvecs(libraries[REGISTERS.get(width, 128)], f"matvec_{quant.lower()}", x, outputs)
-        taken = seconds(all_of(launches, 4)) / (4 * len(launches))
-        first = first or taken
-        line += f" {blocks.nbytes / taken / 1e9:.0f} ({blocks.nbytes / taken / peak:.0%}, {width * first / taken:.2f}x) |"
-    print(line, flush=True)
+    alone = np.concatenate([run(one, x[i : i + 1]) for i in range(4)])
+    a = x.astype(np.float64) @ w.T
+    expected = a / (1 + np.exp(-a)) * a
+    worst = float((np.abs(alone[:, : len(w)] - expected) / np.abs(expected).max()).max())
+    check(f"{quant} glu {shape}", worst < 1e-5, f"error {worst:.1e}")
+    same = all(run(library, x[:n]).tobytes() == alone[:n].tobytes() for n in (1, 2, 3, 4) for _ in range(REPEATS))
+    check(f"{quant} glu rows bit-identical at widths 1-4, {REPEATS} repeats", same)
 
 
 def main() -> int:
@@ -145,17 +117,10 @@ def main() -> int:
     chosen = options.parse_args()
     for quant in ALL_TYPES:
         products(quant, SMALL if chosen.small else FULL)
+        glus(quant, SMALL if chosen.small else FULL)
     rows.run_all(PTX, check, chosen.small)
     if not (chosen.small or chosen.no_timing):
-        peak = copy_bandwidth()
-        print(f"\ncopy bandwidth {peak / 1e9:.0f} GB/s\n\n| matvec {FULL} | width 1 | 2 | 3 | 4 |\n| --- | --- | --- | --- | --- |")
-        for quant in ALL_TYPES:
-            bandwidth(quant, peak, quant.lower())
-        for quant in ("Q4_K", "Q5_K", "Q6_K", "Q8_0", "Q4_0"):
-            bandwidth(quant, peak, quant.lower(), shape=DOWN)
-        for path in sorted(PTX.glob("*-nr*.ptx")):
-            name, outputs = path.stem.split("-nr")
-            bandwidth(name.upper(), peak, path.stem, int(outputs))
+        bandwidth.tables(PTX, stored)
     print(f"\n{len(failures)} checks failed" if failures else "\nevery check passed")
     return 1 if failures else 0
 

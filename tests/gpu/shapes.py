@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from metal_kernels import HALVES, in_lane_order, packed
+from metal_kernels import HALVES, glu_outputs, in_lane_order, packed
 from metal_sim.cuda import Launch, Library, Memory
 
 GROUPS = 4  # SIMD-groups of a threadgroup
 OUTPUTS = 2  # of a SIMD-group of a matvec
+REGISTERS = {1: 72}  # at most of a thread, by width; else Library's. Measured.
 
 
 class Product:
@@ -36,6 +37,20 @@ class Product:
         return [
             library.prepare(f"{name}_{len(x)}", self._buffers(args, given, w, out), grid, (32 * GROUPS,))
             for w in self.weights
+        ], out
+
+    def glus(self, library: Library, quant: str, x: np.ndarray) -> tuple[list[Launch], Memory]:
+        """A launch for each two copies, gate and up, all into one output [rows of x, rows in lane order]."""
+        lanes, n = in_lane_order(x), len(x)
+        stride = -(-self.rows // 512) * 512
+        args = packed("ProductArgs", cols=self.cols, row_bytes=self.row_bytes, n_rows=n, x_stride=lanes.shape[1],
+                      n_matrices=2, rows=[self.rows] * 2, out_stride=[stride] * 2, scale=1.0, halves=HALVES)  # fmt: skip
+        given, out = Memory(lanes), Memory(np.full((n, stride), np.nan, np.float32))
+        shared = {0: Memory(np.frombuffer(args, np.uint8)), 1: given, 4: out, 5: out, 6: out}
+        grid = (-(-self.rows // (glu_outputs(quant, n) * GROUPS)),)
+        return [
+            library.prepare(f"matvec_glu_{quant.lower()}_{n}", shared | {2: gate, 3: up}, grid, (32 * GROUPS,))
+            for gate, up in zip(self.weights[::2], self.weights[1::2])
         ], out
 
     def matmul(self, library: Library, name: str, x: np.ndarray, tile: int) -> tuple[Launch, Memory]:

@@ -129,8 +129,33 @@ class Launch:
         self._pointers = (c.c_void_p * 1)(c.addressof(self._arguments))
         self._extents = [c.c_uint(n) for n in [*[*grid, 1, 1][:3], *[*group, 1, 1][:3]]]
 
+    def __call__(self, stream: c.c_void_p | None = None) -> None:
+        _check(_driver().cuLaunchKernel(self._function, *self._extents, c.c_uint(self._shared), stream, self._pointers, None))
+
+
+class Graph:
+    """Launches, one after the other, that the GPU takes at once: call it, then ``synchronize()``."""
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self._launches = list(launches)  # their memory
+        self._stream, graph, self._graph = c.c_void_p(), c.c_void_p(), c.c_void_p()
+        driver = _driver()
+        _check(driver.cuStreamCreate(c.byref(self._stream), c.c_uint(1)))  # CU_STREAM_NON_BLOCKING
+        _check(driver.cuStreamBeginCapture_v2(self._stream, c.c_int(2)))  # CU_STREAM_CAPTURE_MODE_RELAXED
+        for launch in self._launches:
+            launch(self._stream)
+        _check(driver.cuStreamEndCapture(self._stream, c.byref(graph)))
+        _check(driver.cuGraphInstantiateWithFlags(c.byref(self._graph), graph, c.c_ulonglong(0)))
+        _check(driver.cuGraphDestroy(graph))
+
     def __call__(self) -> None:
-        _check(_driver().cuLaunchKernel(self._function, *self._extents, c.c_uint(self._shared), None, self._pointers, None))
+        _check(_driver().cuGraphLaunch(self._graph, self._stream))
+
+    def __del__(self) -> None:
+        if self._graph.value:
+            _driver().cuGraphExecDestroy(self._graph)
+        if self._stream.value:
+            _driver().cuStreamDestroy_v2(self._stream)
 
 
 def synchronize() -> None:

@@ -1,4 +1,4 @@
-// Arguments and bindings of the product kernels (metal/matvec.h, matmul.h, glu.metal).
+// Arguments and bindings of the product kernels (metal/matvec.h, matvec_glu.h, matmul.h, glu.metal).
 #import "device/metal/product_recorder.h"
 
 #include "device/metal/require.h"
@@ -8,12 +8,19 @@ namespace muser::metal {
 namespace {
 
 constexpr uint32_t kGroups = 4;        // SIMD-groups of a threadgroup
-constexpr uint32_t kOutputs = 2;       // of a matvec's SIMD-group: NR of metal/<type>.metal; for a glu, one of each matrix
+constexpr uint32_t kOutputs = 2;       // of a matvec's SIMD-group: NR of metal/<type>.metal
 constexpr uint32_t kTileOutputs = 16;  // of a matmul's SIMD-group
 constexpr uint32_t kGluThreads = 256;
 constexpr uint32_t kHalves = 0x64006400; // of metal/weight.h
 
 uint32_t parts(uint32_t n, uint32_t of) { return (n + of - 1) / of; }
+
+// Outputs of a matvec_glu's SIMD-group: N of metal/<type>.metal, for each of the rows that its lanes stand for (kRuns).
+uint32_t glu_outputs(gguf::BlockType type, uint32_t n_rows) {
+    using enum gguf::BlockType;
+    const uint32_t runs = type == F32 || type == F16 || type == BF16 || type == Q8_0 ? 1 : 2;
+    return (n_rows == 1 ? 1 : 2) * runs;
+}
 
 uint32_t tile_rows(uint32_t n_rows) { return n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 32; }
 
@@ -135,7 +142,8 @@ bool ProductRecorder::glu_in_product(Activation activation) {
     e.bind(4, gate.bias ? vector_of(*gate.bias) : gate.out);
     e.bind(5, up.bias ? vector_of(*up.bias) : up.out);
     e.bind(6, state_.workspace.glu_out());
-    e.dispatch(MTLSizeMake(parts(args.rows[0], threads / 32 * kOutputs / 2), 1, 1), threads, in.bit, bit(kGluOut));
+    const uint32_t outputs = threads / 32 * glu_outputs(gate.weight->type, in.n_rows);
+    e.dispatch(MTLSizeMake(parts(args.rows[0], outputs), 1, 1), threads, in.bit, bit(kGluOut));
     waiting_.clear();
     return true;
 }
