@@ -100,7 +100,8 @@ def tables(folder: Path, stored: Stored) -> None:
     for quant in ALL_TYPES:
         matvec(folder / f"{quant.lower()}.ptx", quant.lower(), quant, peak, stored(quant, GATE), GATE[1])
     for path in sorted(folder.glob("*-nr*.ptx")):
-        quant, outputs = path.stem.split("-nr")
+        name, outputs = path.stem.split("-nr")
+        quant = name.upper()
         matvec(path, path.stem, quant, peak, stored(quant, GATE), GATE[1], int(outputs))
     for label, shape in (("down, 6,656 x 19,968", DOWN), ("head, 202,048 x 6,656", HEAD)):
         heading(label)
