@@ -8,8 +8,8 @@
 
 #include "matvec.h"
 
-// 512 inputs of each row in lane order; and the sums of each run's quarters. A thread copies pieces: piece i is quarter i / 32
-// of run i % 32, of every row.
+// 512 inputs of each row in lane order; and the sums of each run's quarters. A thread, of at most 128, copies pieces: piece i is
+// quarter i / 32 of run i % 32, of every row.
 template <short R>
 struct Staged {
     threadgroup float4 *in;
@@ -70,7 +70,8 @@ METAL_FUNC void multiply_staged(thread const typename W::Raw *raw, ushort unit, 
 
 // One tile of every output, of which `runs` runs are there, all where it is `whole` (as in weight.h); x is where its inputs
 // begin. The loads are on their way before the threadgroup meets. A lane whose unit is not there takes the last for nothing.
-// (The lanes of a second row have the numbers of units 16 and up, for which `at` begins half a tile early.)
+// (The lanes of a second row have the numbers of units 16 and up, for which `at` begins half a tile early: that is whole blocks
+// and whole words of every type with two runs a unit.)
 template <typename W, short NR, short R>
 METAL_FUNC void staged_tile(thread const WeightRows<NR> &rows, uint tile, bool whole, uint runs, device const float4 *x,
                             thread const Begin &begin, ushort lane, uint thread_index, uint n_threads,
