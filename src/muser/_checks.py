@@ -36,17 +36,17 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({type(value).__name__})"
 
 
-def integer(parameter: str, value: object, low: int, high: int, *, none: bool = False) -> int:
-    """``value`` as an int of ``low..high``; ``none`` only words the message."""
+def integer(parameter: str, value: object, low: int, high: int, *, none: bool = False, index: int | None = None) -> int:
+    """``value`` as an int of ``low..high``; ``none`` and ``index`` only word the message."""
     rule = f"must be an integer in {low}..{high}" + (" or None" if none else "")
     if isinstance(value, (bool, np.bool_)):
-        raise refuse(parameter, rule, value)
+        raise refuse(parameter, rule, value, index)
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise refuse(parameter, rule, value) from None
+        raise refuse(parameter, rule, value, index) from None
     if not low <= number <= high:
-        raise refuse(parameter, rule, value)
+        raise refuse(parameter, rule, value, index)
     return number
 
 

@@ -4,7 +4,6 @@ llama.cpp's. docs/sampling.md has the formulas."""
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from typing_extensions import TypedDict
 from muser import _chain
 from muser import _checks as checks
 from muser._chain import LogitsProcessor
-from muser.errors import ParameterError
 from muser.grammar import Grammar
 
 MAX_SEED = 2**64 - 1
@@ -304,9 +302,4 @@ def _token_ids(value: object) -> tuple[int, ...]:
     rule = "must be an iterable of token ids (integers, at least 0)"
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise checks.refuse("stop_token_ids", rule, value)
-    for index, token in enumerate(ids := tuple(value)):
-        try:
-            checks.integer("stop_token_ids", token, 0, _MAX_INT)
-        except ParameterError:
-            raise checks.refuse("stop_token_ids", f"must be an integer in 0..{_MAX_INT}", token, index) from None
-    return tuple(operator.index(token) for token in ids)
+    return tuple(checks.integer("stop_token_ids", token, 0, _MAX_INT, index=index) for index, token in enumerate(value))
