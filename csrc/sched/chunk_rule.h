@@ -1,6 +1,6 @@
-// How many prompt rows one prefill pass takes. A decoder that arrives during the pass waits for its end, so while
-// somebody decodes a chunk is as long as kBusyChunkTime, by the speed of the last chunks. Results do not depend on it:
-// rows of a prompt give the same bits however it is cut.
+// How many prompt rows one prefill pass takes. Where a pass cannot pause (pause_rule.h) a decoder that arrives during it
+// waits for its end, so while somebody decodes a chunk is as long as kBusyChunkTime, by the speed of the last chunks.
+// Results do not depend on it: rows of a prompt give the same bits however it is cut.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace muser {
 
-inline constexpr int kMostChunkRows = 512; // and what a pass takes while nobody decodes
+inline constexpr int kMostChunkRows = 512; // and what a pass takes that nobody waits for
 inline constexpr int kLeastChunkRows = 64; // fewer rows would read all weights for too little work
 inline constexpr int kChunkStep = 16;
 
@@ -22,13 +22,13 @@ class ChunkRule {
     // alone: how long a chunk may take while nobody decodes, where the device draws the display too; zero: any time.
     explicit ChunkRule(std::chrono::nanoseconds alone = {}) : alone_(alone) {}
 
-    // somebody_decodes: a decoder waits or is expected.
-    int rows(bool somebody_decodes) const {
-        if (!somebody_decodes && alone_.count() == 0)
+    // somebody_waits: a decoder waits or is expected, and the pass will not pause for it.
+    int rows(bool somebody_waits) const {
+        if (!somebody_waits && alone_.count() == 0)
             return kMostChunkRows;
         if (row_time_.count() <= 0)
             return kLeastChunkRows; // nothing measured yet
-        const double fit = (somebody_decodes ? Nanoseconds(kBusyChunkTime) : alone_) / row_time_;
+        const double fit = (somebody_waits ? Nanoseconds(kBusyChunkTime) : alone_) / row_time_;
         const int rows = static_cast<int>(std::min(fit, double{kMostChunkRows})) / kChunkStep * kChunkStep;
         return std::max(rows, kLeastChunkRows);
     }

@@ -65,8 +65,8 @@ struct AcceleratorScheduler::State {
     SequenceId last = kNobodyYet; // the decoder that had the last turn
     int passed_over = 0;          // decode turns since the first waiting prefill became the first
     std::optional<std::string> cause;
-    std::atomic<bool> closed{false};            // like the next, read without the lock
-    std::atomic<uint64_t> decodes_waiting{0}; // between chunks and passes, and within one
+    std::atomic<bool> closed{false};          // these two are also read without the lock, between
+    std::atomic<uint64_t> decodes_waiting{0}; // chunks, passes and the steps of one
     SchedulerStats stats;
 
     explicit State(std::optional<int> prefill_patience) : patience(prefill_patience) {}

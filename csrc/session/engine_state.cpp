@@ -86,8 +86,8 @@ size_t Engine::State::prefill(Session &session, std::span<const int32_t> tokens,
 
 Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const int32_t> left, const Wait &wait, Harvest harvest) {
     auto permit = scheduler.acquire(Work::prefill, session.id(), wait);
-    const bool somebody_decodes = batcher.expected() > 0 || scheduler.decode_waiting();
-    auto most = static_cast<size_t>(chunk_rule.rows(somebody_decodes && !can_pause));
+    const bool somebody_waits = !can_pause && (batcher.expected() > 0 || scheduler.decode_waiting());
+    auto most = static_cast<size_t>(chunk_rule.rows(somebody_waits));
     if (harvest == Harvest::every_logits)
         most = std::min<size_t>(most, kMaxLogitRows);
     Chunk chunk{left.first(std::min(left.size(), most)), {}, {}};
