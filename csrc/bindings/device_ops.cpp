@@ -69,7 +69,7 @@ class DeviceOps {
         if (cols % traits.elements != 0 || rows * (cols / traits.elements) * traits.bytes != data.size())
             throw parameter_error("data", "must have the bytes of its shape", static_cast<int64_t>(data.size()));
         const TensorView view{"weight", block, rows, cols, {static_cast<const std::byte *>(memory_.back().get()), data.size()}};
-        weights_.push_back(device_->load_weight(view, vector ? WeightUse::vector : WeightUse::matrix_and_lookup));
+        weights_.push_back(device_->load_weight(view, vector ? WeightUse::vector : WeightUse::head_and_lookup));
         return static_cast<int>(weights_.size()) - 1;
     }
 

@@ -253,9 +253,10 @@ int32_t sample(Engine &engine, int slot, Sampler &sampler, std::optional<TokenMa
     return sample_row(engine, *retained(engine, slot), sampler, words);
 }
 
-std::vector<int32_t> greedy(Engine &engine, int slot, int32_t token, int n, const std::vector<int32_t> &stop, std::optional<double> timeout) {
+std::vector<int32_t> greedy(Engine &engine, int slot, int32_t token, int n, const std::vector<int32_t> &stop, std::optional<double> timeout,
+                            bool keeps_logits) {
     Unlocked unlocked;
-    GreedyRun run = engine.greedy(slot, token, n, stop, make_wait(timeout));
+    GreedyRun run = engine.greedy(slot, token, n, stop, make_wait(timeout), keeps_logits);
     if (run.empty()) { // throws
         SamplerParams params;
         params.temperature = 0;
@@ -316,7 +317,7 @@ void init_engine(nb::module_ &m) {
                  e.fork(from, to, make_wait(timeout));
              },
              "source"_a, "into"_a, "timeout"_a.none())
-        .def("greedy", &greedy, "slot"_a, "token"_a, "n"_a, "stop"_a, "timeout"_a.none())
+        .def("greedy", &greedy, "slot"_a, "token"_a, "n"_a, "stop"_a, "timeout"_a.none(), "keeps_logits"_a = true)
         .def("decode_group", &decode_group, "slots"_a, "tokens"_a, "timeout"_a.none())
         .def("sample", &sample, "slot"_a, "sampler"_a, "mask"_a = nb::none())
         .def("step",

@@ -36,7 +36,8 @@ enum class WeightUse {
     vector,           // norms and biases: used as float32
     matrix,           // multiplied
     lookup,           // only rows are read (an untied token embedding)
-    matrix_and_lookup // both (a tied token embedding)
+    head,             // multiplied, for logits
+    head_and_lookup   // both (a tied token embedding)
 };
 
 struct WeightSource {
@@ -240,6 +241,10 @@ class Device {
     virtual void tap() = 0; // copies the residual of every row; the i-th call fills taps(i)
     // Logits of the rows with these indices, in this order. They need not be all rows; may be empty.
     virtual void head(const HeadSpec &spec, std::span<const int32_t> rows) = 0;
+    // Stands for head() where only the first maximum of each row's logits is wanted, of a head from which the device can
+    // choose with less work. Up to kRowsBeside rows.
+    virtual bool can_choose(const HeadSpec &) const { return false; }
+    virtual void choose(const HeadSpec &, std::span<const int32_t>) { throw Error(ErrorCode::internal, "this device computes all logits"); }
     // Runs what was recorded. Throws Error{device} or Error{timeout}; then nothing of the pass counts.
     virtual void commit_and_wait(Deadline deadline) = 0;
     // The same, with pauses where the device has them; they do not count towards the deadline. After a pass that was
@@ -261,6 +266,8 @@ class Device {
     // After a commit, until the next begin(). Of a chain: i is the link, and the last kLinksInFlight are there.
     virtual std::span<const float> logits(size_t i) const = 0; // [vocab] of the i-th row given to head()
     virtual std::span<const float> taps(size_t i) const = 0;   // [rows, width of residual]
+    // Of the i-th row given to choose(); -1: its logits have a NaN, or all are -inf.
+    virtual int32_t chosen(size_t) const { throw Error(ErrorCode::internal, "this device computes all logits"); }
 };
 
 } // namespace muser

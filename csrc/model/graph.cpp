@@ -78,6 +78,10 @@ struct Recorder {
 
 } // namespace
 
+HeadSpec head_spec(const HParams &h, const WeightTable &table, const Weights &w) {
+    return {w[table.output_norm], h.norm_eps, w[table.output], w[table.output_bias], h.logit_scale, h.softcap};
+}
+
 void forward(Device &device, const HParams &h, const WeightTable &table, const Weights &w, const ForwardRequest &request,
              Deadline deadline) {
     const auto taps = [&](uint32_t layer) {
@@ -112,8 +116,10 @@ void forward(Device &device, const HParams &h, const WeightTable &table, const W
     }
     if (taps(h.n_layers))
         device.tap();
-    device.head({w[table.output_norm], h.norm_eps, w[table.output], w[table.output_bias], h.logit_scale, h.softcap},
-                request.logit_rows);
+    if (request.choices)
+        device.choose(head_spec(h, table, w), request.logit_rows);
+    else
+        device.head(head_spec(h, table, w), request.logit_rows);
     if (request.link)
         device.commit_link();
     else if (request.pauses)

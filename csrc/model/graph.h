@@ -17,7 +17,10 @@ struct ForwardRequest {
     PassKind kind = PassKind::decode;
     std::optional<size_t> link = {}; // of the greedy chain that `rows` is: started, not waited for
     const Pauses *pauses = nullptr;  // of a prefill
+    bool choices = false; // of logit_rows only the first maximum is wanted: device.chosen(i), of a head that it can_choose() from
 };
+
+HeadSpec head_spec(const HParams &hparams, const WeightTable &table, const Weights &weights);
 
 // Runs the pass to its end, or throws; then nothing of it counts. Results: device.logits(i), device.taps(i).
 void forward(Device &device, const HParams &hparams, const WeightTable &table, const Weights &weights,

@@ -117,9 +117,9 @@ WeightTable bind_weights(const gguf::Model &file, const HParams &h) {
     Binder bind(file, table);
     const bool tied = h.tied_allowed && !bind.has("output.weight");
     table.token_embd = bind.require("token_embd.weight", h.vocab, h.d_model,
-                                    tied ? WeightUse::matrix_and_lookup : WeightUse::lookup);
+                                    tied ? WeightUse::head_and_lookup : WeightUse::lookup);
     table.output_norm = bind.norm("output_norm", h.d_model);
-    table.output = tied ? table.token_embd : bind.require("output.weight", h.vocab, h.d_model, WeightUse::matrix);
+    table.output = tied ? table.token_embd : bind.require("output.weight", h.vocab, h.d_model, WeightUse::head);
     table.output_bias = bind.bias("output", h.vocab);
     for (uint32_t i = 0; i < h.n_layers; ++i)
         table.layers.push_back(bind_layer(bind, "blk." + std::to_string(i) + ".", h));

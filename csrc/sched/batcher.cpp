@@ -265,12 +265,12 @@ DecodeBatcher::DecodeBatcher(RunGroup run, std::chrono::microseconds window, Now
 
 DecodeBatcher::~DecodeBatcher() = default;
 
-void DecodeBatcher::decode(SequenceId sequence, int32_t token, const Wait &wait) {
-    Entry entry{{sequence, token}, Stage::queued, nullptr};
+void DecodeBatcher::decode(const Row &row, const Wait &wait) {
+    Entry entry{row, Stage::queued, nullptr};
     try {
         wait.check_without_poll();
     } catch (...) {
-        leave(sequence); // like a withdrawn row: nobody shall wait for it
+        leave(row.sequence); // like a withdrawn row: nobody shall wait for it
         throw;
     }
     State::Lock lock(state_->mutex);

@@ -33,6 +33,7 @@ class DecodeBatcher {
     struct Row {
         SequenceId sequence;
         int32_t token;
+        bool choice = false; // for its owner and the runner of groups
     };
     // Runs 1..kMaxGroup rows as one pass (taking the scheduler's permit itself) and returns one outcome a
     // row: null, or its own error. If it throws, every row of the group gets that error.
@@ -47,7 +48,8 @@ class DecodeBatcher {
     // Runs the row, alone or in company. Throws the row's own error; Error{parameter} if the sequence is
     // already queued; Error{cancelled | timeout} or what wait.poll throws, while still queued (the row is
     // then withdrawn and did not run; once taken into a group, it runs to the end).
-    void decode(SequenceId sequence, int32_t token, const Wait &wait);
+    void decode(const Row &row, const Wait &wait);
+    void decode(SequenceId sequence, int32_t token, const Wait &wait) { decode({sequence, token}, wait); }
 
     // A slot in its decode phase is expected at the rendezvous. decode() enters it; leave() ends it (on
     // release, prefill, cancellation, error) and closes a rendezvous that waited for nobody else. A row that

@@ -97,7 +97,7 @@ void Engine::decode_group(std::span<const std::pair<int, int32_t>> rows, const W
     auto state = enter();
     if (rows.empty() || rows.size() > static_cast<size_t>(kMaxGroup))
         throw parameter_error("rows", "must hold 1.." + std::to_string(kMaxGroup) + " sessions", static_cast<int64_t>(rows.size()));
-    std::vector<std::pair<Session *, int32_t>> members;
+    std::vector<State::Member> members;
     std::vector<std::unique_ptr<Session::Use>> uses; // the same session twice: Error{busy}
     for (const auto &[slot, token] : rows) {
         Session &session = state->session(slot);
@@ -106,7 +106,7 @@ void Engine::decode_group(std::span<const std::pair<int, int32_t>> rows, const W
         state->check_room(session, 1);
         if (session.cancelled())
             throw Error(ErrorCode::cancelled, "session " + std::to_string(slot) + " was cancelled");
-        members.emplace_back(&session, token);
+        members.push_back({&session, token});
     }
     state->run_group(members, wait);
 }

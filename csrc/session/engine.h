@@ -82,7 +82,9 @@ class Engine {
     // Ends early after a token of `stop`, when the session is cancelled or the wait's deadline passes and there are
     // tokens to return, and when somebody else wants the device. n is 1..kMostLinks. Without company, a device with
     // chains runs it without a round trip a token; else it is n calls of decode().
-    GreedyRun greedy(int slot, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait);
+    // Without keeps_logits the session may have none afterwards, which takes less work of a device that can choose without
+    // them.
+    GreedyRun greedy(int slot, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait, bool keeps_logits = true);
     // Explicit packing: 1 to kMaxGroup rows of different slots in one pass, all or none.
     void decode_group(std::span<const std::pair<int, int32_t>> rows, const Wait &wait);
     void leave_decode(int slot); // the rendezvous no longer expects this slot

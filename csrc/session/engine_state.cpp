@@ -1,6 +1,7 @@
 #include "session/engine_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "gguf/dequant.h"
@@ -22,6 +23,20 @@ bool keeps_file(const WeightTable &table, const Device &device) {
 
 } // namespace
 
+int32_t first_maximum(std::span<const float> logits) {
+    float best = -INFINITY;
+    int32_t at = -1;
+    for (size_t i = 0; i < logits.size(); ++i) {
+        if (std::isnan(logits[i]))
+            return -1;
+        if (logits[i] > best) {
+            best = logits[i];
+            at = static_cast<int32_t>(i);
+        }
+    }
+    return at;
+}
+
 Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr<Device> dev, const MemoryPlan &memory,
                      const EngineOptions &options, std::shared_ptr<const gguf::Model> file)
     : hparams(h), table(std::move(weight_table)), plan(memory), mapping(keeps_file(table, *dev) ? std::move(file) : nullptr),
@@ -31,6 +46,7 @@ Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr
       pass_limit(options.pass_limit), patient(options.prefill_patience.has_value()), can_pause(device->info().pauses),
       chunk_rule(options.longest_prefill.value_or(device->info().longest_prefill)), pause_rule(options.pause_after) {
     weights = std::make_unique<Weights>(table, *device);
+    can_choose = device->can_choose(head_spec(h, table, *weights));
     output_norm = values_of(table.sources[static_cast<size_t>(table.output_norm)].view);
     table.sources.clear();
     device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, kMaxTaps));
@@ -117,36 +133,43 @@ Engine::State::Chunk Engine::State::run_chunk(Session &session, std::span<const 
     return chunk;
 }
 
-void Engine::State::run_group(std::span<const std::pair<Session *, int32_t>> members, const Wait &wait) {
+void Engine::State::run_group(std::span<const Member> members, const Wait &wait) {
     std::array<SequenceId, kMaxGroup> ids;
     std::array<Row, kMaxGroup> rows;
     std::array<int32_t, kMaxGroup> logit_rows;
     const size_t n = members.size();
     for (size_t i = 0; i < n; ++i)
-        ids[i] = members[i].first->id();
+        ids[i] = members[i].session->id();
     auto permit = scheduler.acquire_group(std::span(ids).first(n), wait);
     Stopwatch watch(decode_ns);
     for (size_t i = 0; i < n; ++i) {
-        auto &[session, token] = members[i];
-        rows[i] = {&session->kv(), token, static_cast<int32_t>(session->position())};
+        Session &session = *members[i].session;
+        rows[i] = {&session.kv(), members[i].token, static_cast<int32_t>(session.position())};
         logit_rows[i] = static_cast<int32_t>(i);
-        session->will_write(1);
+        session.will_write(1);
     }
-    forward_or_latch({std::span(rows).first(n), std::span(logit_rows).first(n), {}, PassKind::decode});
+    // Whoever wants logits brings the others theirs: the pass reads all weights then.
+    const bool choose = can_choose && std::ranges::all_of(members, &Member::choice);
+    ForwardRequest request{std::span(rows).first(n), std::span(logit_rows).first(n), {}, PassKind::decode};
+    request.choices = choose;
+    forward_or_latch(request);
     pause_rule.decode_took(watch.read());
     // All copies before any install: running out of memory here must not leave half a group installed.
     std::array<Logits, kMaxGroup> logits;
     for (size_t i = 0; i < n; ++i)
-        logits[i] = copy_logits(i);
+        if (members[i].choice)
+            choices[static_cast<size_t>(ids[i])] = choose ? device->chosen(i) : first_maximum(device->logits(i));
+        else
+            logits[i] = copy_logits(i);
     for (size_t i = 0; i < n; ++i)
-        members[i].first->install({&members[i].second, 1}, std::move(logits[i]), Work::decode);
+        members[i].session->install({&members[i].token, 1}, std::move(logits[i]), Work::decode);
     decode_tokens += n;
 }
 
 std::array<std::exception_ptr, kMaxGroup> Engine::State::run_batch(std::span<const DecodeBatcher::Row> rows) {
-    std::array<std::pair<Session *, int32_t>, kMaxGroup> members;
+    std::array<Member, kMaxGroup> members;
     for (size_t i = 0; i < rows.size(); ++i)
-        members[i] = {&session(rows[i].sequence), rows[i].token};
+        members[i] = {&session(rows[i].sequence), rows[i].token, rows[i].choice};
     // The runner carries other callers' rows: its own cancellation or Ctrl-C must not drop them. The wait is
     // bounded by the pass in progress and at most one prefill chunk.
     Wait wait;

@@ -1,6 +1,7 @@
 // What an Engine owns while it is open, and the two ways a pass runs over it. Private to csrc/session.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <functional>
@@ -14,6 +15,8 @@
 #include "session/stopwatch.h"
 
 namespace muser {
+
+int32_t first_maximum(std::span<const float> logits); // as the sampler with temperature 0; -1: nothing can be chosen
 
 struct Engine::State {
     State(const HParams &hparams, WeightTable table, std::unique_ptr<Device> device, const MemoryPlan &plan,
@@ -42,11 +45,18 @@ struct Engine::State {
     void copy_rows(Session &from, Session &to);
     // Engine::shift for a session that the caller uses.
     void shift(Session &session, std::span<const int32_t> tokens, const Wait &wait);
+    // A row of a decode group.
+    struct Member {
+        Session *session;
+        int32_t token;
+        bool choice = false; // nobody wants the logits: their first maximum goes to `choices`, and the session has none
+    };
     // One pass over 1..kMaxGroup rows of different sessions, under one permit; installs every row.
-    void run_group(std::span<const std::pair<Session *, int32_t>> rows, const Wait &wait);
+    void run_group(std::span<const Member> rows, const Wait &wait);
 
     // Both keep greedy()'s promise; they differ in who waits for whom.
-    GreedyRun greedy_by_steps(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait);
+    GreedyRun greedy_by_steps(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait,
+                              bool keeps_logits);
     GreedyRun greedy_by_chain(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait);
 
     const HParams hparams; // a copy: a caller still inside may outlive the Engine
@@ -63,6 +73,7 @@ struct Engine::State {
     std::timed_mutex staging_mutex;   // who builds in it
     AcceleratorScheduler scheduler;
     DecodeBatcher batcher;
+    std::array<int32_t, kMaxGroup> choices{}; // by session: of its last row that was a choice; -1: there is none
 
     std::atomic<uint64_t> prefill_tokens{0}, decode_tokens{0}, prefill_ns{0}, decode_ns{0}, reused_tokens{0};
 
@@ -70,6 +81,7 @@ struct Engine::State {
     const std::chrono::milliseconds pass_limit;
     const bool patient;    // a prefill's wait for its turn is bounded
     const bool can_pause;  // the device
+    bool can_choose = false; // the device, from this model's logits
     ChunkRule chunk_rule; // asked and told under the permit
     PauseRule pause_rule; // likewise
 

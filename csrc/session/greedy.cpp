@@ -2,7 +2,6 @@
 // can, as a chain in which the host only looks on.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <exception>
 
 #include "session/engine_state.h"
@@ -10,21 +9,6 @@
 namespace muser {
 
 namespace {
-
-// As the sampler with temperature 0; -1: nothing can be chosen.
-int32_t first_maximum(std::span<const float> logits) {
-    float best = -INFINITY;
-    int32_t at = -1;
-    for (size_t i = 0; i < logits.size(); ++i) {
-        if (std::isnan(logits[i]))
-            return -1;
-        if (logits[i] > best) {
-            best = logits[i];
-            at = static_cast<int32_t>(i);
-        }
-    }
-    return at;
-}
 
 bool holds(std::span<const int32_t> tokens, int32_t token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
@@ -34,7 +18,7 @@ bool is_over(const Wait &wait) {
 
 } // namespace
 
-GreedyRun Engine::greedy(int slot, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait) {
+GreedyRun Engine::greedy(int slot, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait, bool keeps_logits) {
     auto state = enter();
     Session &session = state->session(slot);
     Session::Use use(session);
@@ -47,22 +31,26 @@ GreedyRun Engine::greedy(int slot, int32_t token, int n, std::span<const int32_t
     row_wait.cancelled = &session.cancelled();
     const bool in_company = state->batcher.expects_another(slot);
     return n > 1 && !in_company && state->device->has_chains() ? state->greedy_by_chain(session, token, n, stop, row_wait)
-                                                               : state->greedy_by_steps(session, token, n, stop, row_wait);
+                                                               : state->greedy_by_steps(session, token, n, stop, row_wait, keeps_logits);
 }
 
-GreedyRun Engine::State::greedy_by_steps(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait) {
+GreedyRun Engine::State::greedy_by_steps(Session &session, int32_t token, int n, std::span<const int32_t> stop, const Wait &wait,
+                                         bool keeps_logits) {
     GreedyRun run;
+    const auto forget_row = [&] { session.rewind(int64_t{session.position()} - 1); };
     for (int i = 0; i < n; ++i) {
         if (i > 0 && is_over(wait))
             break;
-        batcher.decode(session.id(), token, wait);
-        token = first_maximum(*session.logits());
-        if (token < 0) { // the next call finds it again, and has nothing to return
-            if (i > 0)
-                session.rewind(int64_t{session.position()} - 1);
+        batcher.decode({session.id(), token, !keeps_logits}, wait);
+        const int32_t chosen = keeps_logits ? first_maximum(*session.logits()) : choices[static_cast<size_t>(session.id())];
+        if (chosen < 0) { // the next call finds it again, and has nothing to return but logits that say why
+            if (i > 0 || !keeps_logits)
+                forget_row();
+            if (i == 0 && !keeps_logits)
+                batcher.decode(session.id(), token, wait);
             break;
         }
-        run.push_back(token);
+        run.push_back(token = chosen);
         if (holds(stop, token))
             break;
     }

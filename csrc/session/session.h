@@ -25,7 +25,7 @@ class Session {
     KvStore &kv() { return *kv_; }
     std::vector<int32_t> tokens() const;
     uint32_t position() const; // rows installed; the next token's position
-    Logits logits() const;     // of the last row; null before the first and after a rewind
+    Logits logits() const;     // of the last row; null before the first, after a rewind, and if nobody wanted them
 
     void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
     void clear_cancel() { cancelled_.store(false, std::memory_order_relaxed); }

@@ -80,6 +80,8 @@ class CpuDevice final : public Device {
     }
     void tap() override { now_->tap(); }
     void head(const HeadSpec &spec, std::span<const int32_t> rows) override { now_->head(spec, rows); }
+    bool can_choose(const HeadSpec &spec) const override { return HeadPlanner::can_choose(spec); }
+    void choose(const HeadSpec &spec, std::span<const int32_t> rows) override { now_->choose(spec, rows); }
 
     void commit_and_wait(Deadline deadline) override { now_->run(deadline, {}); }
     void commit_pausing(Deadline deadline, const Pauses &pauses) override {
@@ -94,6 +96,7 @@ class CpuDevice final : public Device {
 
     std::span<const float> logits(size_t i) const override { return now_->logits(i); }
     std::span<const float> taps(size_t i) const override { return now_->taps(i); }
+    int32_t chosen(size_t i) const override { return now_->chosen(i); }
 
   private:
     ThreadPool pool_;

@@ -24,13 +24,19 @@ struct PackedMatrix {
     int lanes = 0;
     uint64_t tile_bytes = 0;
     const std::byte *data = nullptr; // 64-byte aligned, owned by the caller
+    const std::byte *low = nullptr;  // the second plane, of kSplitQ8 (format.h)
     uint64_t tiles() const { return (rows + lanes - 1) / lanes; }
 };
 
 // Bytes of the packed form of a matrix (exact, for memory_plan).
 uint64_t packed_bytes(gguf::BlockType type, uint64_t rows, uint64_t cols, int lanes);
+// Where a matrix of packed_bytes() at `data` has its parts.
+PackedMatrix place_matrix(gguf::BlockType type, uint64_t rows, uint64_t cols, int lanes, const std::byte *data);
 // Packs tiles [first, last) from the file's block format; threads may pack disjoint ranges at once.
 void pack_tiles(const TensorView &tensor, int lanes, std::byte *dst, uint64_t first, uint64_t last);
+// The same from Q8_0 to both planes of kSplitQ8. False if there is no bound on its outputs (bounds.h): a scale was negative or
+// not finite.
+bool pack_split_tiles(const TensorView &tensor, int lanes, std::byte *high, std::byte *low, uint64_t first, uint64_t last);
 // float32 values of one logical row, exactly what gguf::dequantize gives for it (embedding look-up).
 void unpack_row(const PackedMatrix &matrix, uint64_t row, float *dst);
 
@@ -56,6 +62,10 @@ struct MatmulKernels {
     // bias [rows] may be null; it is added last.
     void (*matmul)(const PackedMatrix &matrix, uint64_t first, uint64_t last, const ActivationRows &in, int n, float *out,
                    size_t out_stride, const float *bias);
+    // What the outputs of each tile of a kSplitQ8 matrix stay below (bounds.h): out[r * out_stride + tile] for the tiles
+    // [first, last) and r in [0, n), n up to 4. From the first plane alone.
+    void (*bounds)(const PackedMatrix &matrix, uint64_t first, uint64_t last, const ActivationRows &in, int n, float *out,
+                   size_t out_stride);
 };
 const MatmulKernels &matmul_kernels(Level level);
 

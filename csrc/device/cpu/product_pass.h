@@ -22,7 +22,6 @@ class ProductPlanner {
     void record(Act in, std::span<const Projection> projections);
     // False, and nothing recorded, unless what was recorded last is the product of ffn_gate and ffn_up.
     bool join_glu(Activation activation);
-    void head(const HeadSpec &spec, std::span<const int32_t> rows);
     void wrote(Act act);  // its int8 rows are out of date
     void forget_quants() { quantized_ = Act::count; }
 
@@ -57,7 +56,6 @@ class ProductPlanner {
                   size_t stride) const;
     void run_rows(const Group &group, RowRange rows, int thread) const; // all tiles of them
     void run_quantized_glu(const Group &group, RowRange rows, int thread) const;
-    void run_head(const HeadSpec &spec, const PackedMatrix &matrix, bool own, int n, int first, int last, int thread) const;
     // Where the int8 rows of the rows [first, ...) that one call or turn takes begin: none meets another turn's, whatever
     // the width.
     std::byte *quants(Quants whose, int first, int thread) const {
@@ -78,7 +76,6 @@ class ProductPlanner {
 
     std::vector<Product> products_;
     std::vector<Group> groups_;
-    std::vector<int32_t> head_rows_;
     Act quantized_ = Act::count; // whose int8 rows there are at this point of the recording
     Quants quants_ = Quants::shared; // and where
 };

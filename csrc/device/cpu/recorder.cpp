@@ -173,8 +173,14 @@ void Recorder::head(const HeadSpec &spec, std::span<const int32_t> rows) {
     require(rows.size() <= state_.workspace.spec().max_logit_rows, "more logits than the workspace has room for");
     if (rows.empty())
         return;
-    products_.head(spec, rows);
+    products_.forget_quants(); // the head's own input takes the buffer
+    head_.head(spec, rows);
     n_logits_ = rows.size();
+}
+
+void Recorder::choose(const HeadSpec &spec, std::span<const int32_t> rows) {
+    products_.forget_quants();
+    head_.choose(spec, rows);
 }
 
 std::span<const float> Recorder::logits(size_t i) const {

@@ -1,5 +1,5 @@
 // One pass at a time: records its ops as steps (pass.h) over the buffers of a workspace of its own, and runs them.
-// Matrix products are planned in product_pass.cpp, attention in attention_pass.cpp, row-wise ops here.
+// Matrix products are planned in product_pass.cpp, attention in attention_pass.cpp, the head in head_pass.cpp, row-wise ops here.
 #pragma once
 
 #include <span>
@@ -7,6 +7,7 @@
 
 #include "core/thread_pool.h"
 #include "device/cpu/attention_pass.h"
+#include "device/cpu/head_pass.h"
 #include "device/cpu/matmul.h"
 #include "device/cpu/ops.h"
 #include "device/cpu/pass.h"
@@ -19,7 +20,8 @@ namespace muser::cpu {
 class Recorder {
   public:
     Recorder(ThreadPool &pool, const OpKernels &ops, const MatmulKernels &matmul)
-        : pass_(pool), ops_(ops), products_(ops, matmul, state_, pass_), attention_(ops, state_, pass_) {}
+        : pass_(pool), ops_(ops), products_(ops, matmul, state_, pass_), attention_(ops, state_, pass_),
+          head_(ops, matmul, state_, pass_) {}
 
     void set_workspace(const WorkspaceSpec &spec);
 
@@ -38,11 +40,13 @@ class Recorder {
     void residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps);
     void tap();
     void head(const HeadSpec &spec, std::span<const int32_t> rows);
+    void choose(const HeadSpec &spec, std::span<const int32_t> rows);
 
     void run(Deadline deadline, const Pauses &pauses) { pass_.run(deadline, pauses); }
 
     std::span<const float> logits(size_t i) const;
     std::span<const float> taps(size_t i) const;
+    int32_t chosen(size_t i) const { return head_.chosen(i); }
 
   private:
     // f(row, thread), each row once. For rows that all threads share.
@@ -69,6 +73,7 @@ class Recorder {
     PassState state_;
     ProductPlanner products_;
     AttentionPlanner attention_;
+    HeadPlanner head_;
     std::vector<const RopeSpec *> ropes_; // of the pass being recorded
     size_t n_logits_ = 0, n_taps_ = 0;
 };

@@ -17,14 +17,17 @@ class CpuWeight final : public Weight {
     CpuWeight(const PackedMatrix &matrix, std::shared_ptr<const PageBuffer> memory);
 
     const float *vector() const;                   // WeightUse::vector
-    const PackedMatrix &matrix() const;            // WeightUse::matrix, matrix_and_lookup
-    void row(uint64_t index, float *out) const;    // WeightUse::lookup, matrix_and_lookup
+    const PackedMatrix &matrix() const;            // WeightUse::matrix, head, head_and_lookup
+    void row(uint64_t index, float *out) const;    // WeightUse::lookup, head_and_lookup
+    bool has_bounds() const { return matrix_.low != nullptr && bounded_; } // MatmulKernels::bounds
+    void refuse_bounds() { bounded_ = false; } // before the weight is used
 
   private:
     gguf::BlockType type_;
     std::unique_ptr<float[]> vector_;
     std::span<const std::byte> file_; // look-ups read the mapping
     PackedMatrix matrix_;
+    bool bounded_ = true;
     std::shared_ptr<const PageBuffer> memory_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "core/mapped_file.h"
 #include "device/cpu/float_mode.h"
+#include "device/cpu/matmul/format.h"
 #include "device/cpu/weight.h"
 #include "gguf/dequant.h"
 
@@ -39,16 +40,21 @@ class Reader {
     size_t buffer_size_ = 0;
 };
 
-// Tiles [first, last) of a matrix, whose memory starts at `to`.
+// Tiles [first, last) of a matrix, whose memory starts at `to`; that of a second plane at `low`.
 struct Slice {
     const TensorView *tensor;
-    std::byte *to;
-    uint64_t tile_bytes;
+    CpuWeight *weight;
+    std::byte *to, *low;
     uint64_t first, last;
 };
 
-void pack(const Slice &slice, int lanes, Reader &reader) {
+// False if the matrix has no bounds and could have had some.
+bool pack(const Slice &slice, Reader &reader) {
     const TensorView &tensor = *slice.tensor;
+    const PackedMatrix &matrix = slice.weight->matrix();
+    const auto lanes = static_cast<uint64_t>(matrix.lanes);
+    const uint64_t low_bytes = low_tile_bytes(matrix.type, matrix.cols, matrix.lanes);
+    bool plain = true;
     const size_t row_bytes = tensor.data.size() / tensor.rows;
     const uint64_t step = std::max<uint64_t>(1, kReadBytes / (row_bytes * lanes)); // tiles
     for (uint64_t tile = slice.first; tile < slice.last; tile += step) {
@@ -56,8 +62,20 @@ void pack(const Slice &slice, int lanes, Reader &reader) {
         TensorView part = tensor;
         part.rows = end - row;
         part.data = reader.read(tensor, tensor.data.subspan(row * row_bytes, part.rows * row_bytes));
-        pack_tiles(part, lanes, slice.to + tile * slice.tile_bytes, 0, (part.rows + lanes - 1) / lanes);
+        const uint64_t tiles = (part.rows + lanes - 1) / lanes;
+        std::byte *to = slice.to + tile * matrix.tile_bytes;
+        if (slice.low)
+            plain &= pack_split_tiles(part, matrix.lanes, to, slice.low + tile * low_bytes, 0, tiles);
+        else
+            pack_tiles(part, matrix.lanes, to, 0, tiles);
     }
+    return plain;
+}
+
+// How a matrix of the file is packed.
+BlockType packed_type(const TensorView &tensor, WeightUse use) {
+    const bool is_head = use == WeightUse::head || use == WeightUse::head_and_lookup;
+    return is_head && tensor.type == BlockType::Q8_0 ? kSplitQ8 : tensor.type;
 }
 
 // All matrices of one load: where each lies, and the work by large page of the common allocation.
@@ -67,19 +85,20 @@ class Packing {
         : lanes_(lanes), memory_(std::make_shared<PageBuffer>(bytes, PageBuffer::Pages::large_where_possible)),
           turns_(bytes / kLargePage + 1) {}
 
-    std::unique_ptr<Weight> add(const TensorView &tensor) {
-        PackedMatrix matrix{.type = tensor.type, .rows = tensor.rows, .cols = tensor.cols, .lanes = lanes_};
-        matrix.tile_bytes = packed_bytes(tensor.type, static_cast<uint64_t>(lanes_), tensor.cols, lanes_);
-        matrix.data = memory_->data() + used_;
+    std::unique_ptr<Weight> add(const TensorView &tensor, WeightUse use) {
+        std::byte *const to = memory_->data() + used_;
+        const PackedMatrix matrix = place_matrix(packed_type(tensor, use), tensor.rows, tensor.cols, lanes_, to);
+        std::byte *const low = matrix.low ? to + (matrix.low - matrix.data) : nullptr;
+        auto weight = std::make_unique<CpuWeight>(matrix, memory_);
         for (uint64_t tile = 0; tile < matrix.tiles();) {
             const uint64_t page = (used_ + tile * matrix.tile_bytes) / kLargePage;
             const uint64_t in_page = ((page + 1) * kLargePage - used_ + matrix.tile_bytes - 1) / matrix.tile_bytes;
             const uint64_t last = std::min(in_page, matrix.tiles()); // a tile belongs to the page in which it starts
-            turns_[page].push_back({&tensor, memory_->data() + used_, matrix.tile_bytes, tile, last});
+            turns_[page].push_back({&tensor, weight.get(), to, low, tile, last});
             tile = last;
         }
-        used_ += weight_bytes(tensor, WeightUse::matrix, lanes_);
-        return std::make_unique<CpuWeight>(matrix, memory_);
+        used_ += weight_bytes(tensor, use, lanes_);
+        return weight;
     }
 
     void run(ThreadPool &pool) {
@@ -102,7 +121,10 @@ class Packing {
         Reader reader;
         for (size_t turn; (turn = next_.fetch_add(1, std::memory_order_relaxed)) < turns_.size();)
             for (const Slice &slice : turns_[turn])
-                pack(slice, lanes_, reader);
+                if (!pack(slice, reader)) {
+                    std::lock_guard lock(mutex_);
+                    slice.weight->refuse_bounds();
+                }
     }
 
     const int lanes_;
@@ -114,7 +136,7 @@ class Packing {
     std::exception_ptr failure_;
 };
 
-bool is_packed(WeightUse use) { return use == WeightUse::matrix || use == WeightUse::matrix_and_lookup; }
+bool is_packed(WeightUse use) { return use != WeightUse::vector && use != WeightUse::lookup; }
 
 std::unique_ptr<Weight> load_vector(const TensorView &tensor, Reader &reader) {
     const uint64_t n = tensor.rows * tensor.cols;
@@ -128,7 +150,7 @@ std::unique_ptr<Weight> load_vector(const TensorView &tensor, Reader &reader) {
 uint64_t weight_bytes(const TensorView &tensor, WeightUse use, int lanes) {
     if (use == WeightUse::vector)
         return tensor.rows * tensor.cols * sizeof(float);
-    return is_packed(use) ? round_to_pages(packed_bytes(tensor.type, tensor.rows, tensor.cols, lanes)) : 0;
+    return is_packed(use) ? round_to_pages(packed_bytes(packed_type(tensor, use), tensor.rows, tensor.cols, lanes)) : 0;
 }
 
 std::vector<std::unique_ptr<Weight>> load_weights(std::span<const WeightSource> sources, int lanes, ThreadPool &pool) {
@@ -143,7 +165,7 @@ std::vector<std::unique_ptr<Weight>> load_weights(std::span<const WeightSource> 
     weights.reserve(sources.size());
     for (const auto &[view, use] : sources) {
         if (is_packed(use))
-            weights.push_back(packing.add(view));
+            weights.push_back(packing.add(view, use));
         else if (use == WeightUse::vector)
             weights.push_back(load_vector(view, reader));
         else

@@ -81,8 +81,11 @@ void FaultDevice::residual_norm(const Weight *post_norm, float post_eps, const W
 }
 void FaultDevice::tap() { inner_->tap(); }
 void FaultDevice::head(const HeadSpec &spec, std::span<const int32_t> rows) { inner_->head(spec, rows); }
+bool FaultDevice::can_choose(const HeadSpec &spec) const { return inner_->can_choose(spec); }
+void FaultDevice::choose(const HeadSpec &spec, std::span<const int32_t> rows) { inner_->choose(spec, rows); }
 
 std::span<const float> FaultDevice::logits(size_t i) const { return inner_->logits(i); }
 std::span<const float> FaultDevice::taps(size_t i) const { return inner_->taps(i); }
+int32_t FaultDevice::chosen(size_t i) const { return inner_->chosen(i); }
 
 } // namespace muser

@@ -55,11 +55,14 @@ class FaultDevice final : public Device {
     void residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) override;
     void tap() override;
     void head(const HeadSpec &spec, std::span<const int32_t> rows) override;
+    bool can_choose(const HeadSpec &spec) const override;
+    void choose(const HeadSpec &spec, std::span<const int32_t> rows) override;
     void commit_and_wait(Deadline deadline) override;
     void commit_pausing(Deadline deadline, const Pauses &pauses) override;
 
     std::span<const float> logits(size_t i) const override;
     std::span<const float> taps(size_t i) const override;
+    int32_t chosen(size_t i) const override;
 
   private:
     template <class Commit> void commit(Deadline deadline, const Commit &inner);

@@ -10,6 +10,8 @@ namespace muser::cpu {
 
 // Calls f.template operator()<type>() for a quantized type.
 template <class Function> auto with_quantized_type(BlockType type, Function &&f) {
+    if (type == kSplitQ8)
+        return f.template operator()<kSplitQ8>();
     switch (type) {
     case BlockType::Q4_0: return f.template operator()<BlockType::Q4_0>();
     case BlockType::Q4_1: return f.template operator()<BlockType::Q4_1>();

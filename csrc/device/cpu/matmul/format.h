@@ -12,6 +12,10 @@
 // unpacks to groups with shifts and masks only.
 //
 // Float types. Value k of all lanes lies together: [cols][lanes].
+//
+// Heads of type Q8_0 are kept as kSplitQ8, in two planes of the same nibbles: the high four bits of every value plus 128,
+// with the scales, of all tiles; and behind them the low four, in units without half vectors. Whoever is after the largest
+// outputs alone reads the first plane, as kHighQ8, and of the second only few tiles (bounds.h).
 #pragma once
 
 #include <cstddef>
@@ -27,6 +31,9 @@ namespace muser::cpu {
 
 using gguf::BlockType;
 
+// Types of packed matrices that no file has.
+inline constexpr BlockType kSplitQ8 = static_cast<BlockType>(1008), kHighQ8 = static_cast<BlockType>(1009);
+
 // The canonical arithmetic of one output element and one 32-value block, the same on every level. a: int8
 // activations with float32 scale s; q: weight integers less the zero point; sums over the block are exact
 // integers (below 2^24, so their float32 form is exact too); every float operation is written here:
@@ -41,11 +48,12 @@ enum class Scaling { scale, scale_min, halves, halves_min };
 
 // Half vectors of a unit:
 //   block_d    d of each block                        block_dm   d, m of each block
+//   block_d16  d of each block, to which belong the scale 16 d and the minimum d
 //   super_i8   d, then int8 scales, two blocks a half
 //   super_cm   d, dmin, then (scale | min << 8) of each block
 //   super_cc   d, then (c0 | c1 << 8) of each block, int8
 //   super_cmcm d, dmin, then a byte (c | m << 4) for both halves of each block
-enum class ScaleStore { block_d, block_dm, super_i8, super_cm, super_cc, super_cmcm };
+enum class ScaleStore { block_d, block_dm, block_d16, super_i8, super_cm, super_cc, super_cmcm };
 
 struct PackedFormat {
     int blocks; // of 32 values, in a unit
@@ -56,13 +64,15 @@ struct PackedFormat {
     int max;        // largest stored integer
     bool is_signed; // int8 after unpacking (Q8_0, and the IQ4 types after their table)
     bool levels;    // nibbles index the IQ4 level table
+    bool split = false; // and as many words a block are in a second plane
 
     constexpr int words() const {
         return (bytes ? 8 : 0) + (nibbles ? 4 : 0) + (pairs ? 2 : 0) + (bits ? 1 : 0);
     }
     constexpr int halves() const { // even, so that every unit is a multiple of 4 * lanes bytes
         switch (store) {
-        case ScaleStore::block_d: return blocks;
+        case ScaleStore::block_d:
+        case ScaleStore::block_d16: return blocks;
         case ScaleStore::block_dm: return 2 * blocks;
         case ScaleStore::super_i8: return 6;
         default: return 10;
@@ -72,6 +82,7 @@ struct PackedFormat {
     // The half vectors' bytes: where the blocks of a unit start.
     constexpr int halves_bytes(int lanes) const { return halves() * 2 * lanes; }
     constexpr int unit_bytes(int lanes) const { return halves_bytes(lanes) + blocks * block_bytes(lanes); }
+    constexpr int low_unit_bytes(int lanes) const { return split ? blocks * block_bytes(lanes) : 0; }
 };
 
 constexpr MUSER_INLINE bool is_float_type(BlockType type) {
@@ -82,6 +93,10 @@ constexpr PackedFormat packed_format(BlockType type) {
     using enum ScaleStore;
     using enum Scaling;
     // blocks, bytes, nibbles, pairs, bits, store, scaling, zero, max, is_signed, levels
+    if (type == kSplitQ8)
+        return {2, false, true, false, false, block_d, scale, 0, 127, true, false, true};
+    if (type == kHighQ8)
+        return {2, false, true, false, false, block_d16, scale_min, 8, 15, false, false};
     switch (type) {
     case BlockType::Q4_0: return {2, false, true, false, false, block_d, scale, 8, 15, false, false};
     case BlockType::Q4_1: return {2, false, true, false, false, block_dm, scale_min, 0, 15, false, false};
@@ -101,13 +116,23 @@ constexpr PackedFormat packed_format(BlockType type) {
 
 constexpr MUSER_INLINE uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
-// Bytes of one tile, a multiple of 64.
+// Units of one tile; of quantized types.
+constexpr uint64_t packed_tile_units(BlockType type, uint64_t cols) {
+    const uint64_t values = 32u * static_cast<uint64_t>(packed_format(type).blocks);
+    return (cols + values - 1) / values;
+}
+
+// Bytes of one tile (of a split type's first plane), a multiple of 64.
 constexpr uint64_t packed_tile_bytes(BlockType type, uint64_t cols, int lanes) {
     if (is_float_type(type))
         return round_up(cols * lanes * (type == BlockType::F32 ? 4 : 2), 64);
-    const PackedFormat format = packed_format(type);
-    const uint64_t values = 32u * static_cast<uint64_t>(format.blocks);
-    return round_up((cols + values - 1) / values * static_cast<uint64_t>(format.unit_bytes(lanes)), 64);
+    return round_up(packed_tile_units(type, cols) * static_cast<uint64_t>(packed_format(type).unit_bytes(lanes)), 64);
+}
+
+// Of a split type's second plane; 0 of others.
+constexpr uint64_t low_tile_bytes(BlockType type, uint64_t cols, int lanes) {
+    const auto unit = static_cast<uint64_t>(packed_format(type).low_unit_bytes(lanes));
+    return unit == 0 ? 0 : packed_tile_units(type, cols) * unit;
 }
 
 } // namespace muser::cpu

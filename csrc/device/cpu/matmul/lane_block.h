@@ -26,12 +26,16 @@ template <class T> T read_item(const std::byte *array, size_t index) {
     return value;
 }
 
-// The stored integer of value k, from the lane's words of the block.
+// The stored integer of value k, from the lane's words of the block; those of a split type's second plane come behind.
 template <BlockType type> int stored_integer(const uint32_t *words, int k) {
     constexpr PackedFormat format = packed_format(type);
     const int group = k / 4, shift = 8 * (k % 4);
     if constexpr (format.bytes)
         return static_cast<int8_t>(words[group] >> shift);
+    if constexpr (format.split) {
+        const auto nibble = [&](int word) { return static_cast<int>(words[word] >> (shift + 4 * (group / 4)) & 15u); };
+        return 16 * nibble(group % 4) + nibble(4 + group % 4) - 128;
+    }
     int value = 0;
     int word = 0, bit = 0; // where the next plane starts
     if constexpr (format.nibbles) {
@@ -49,16 +53,20 @@ template <BlockType type> int stored_integer(const uint32_t *words, int k) {
     return value;
 }
 
-// unit: the packed unit; block: index within it.
-template <BlockType type> LaneBlock decode_lane_block(const std::byte *unit, int lanes, int lane, int block) {
+// unit: the packed unit; block: index within it; low: the unit's part of a second plane.
+template <BlockType type>
+LaneBlock decode_lane_block(const std::byte *unit, int lanes, int lane, int block, const std::byte *low = nullptr) {
     constexpr PackedFormat format = packed_format(type);
     const auto half = [&](int index) { return read_item<uint16_t>(unit, index * lanes + lane); };
     const auto half_float = [&](int index) { return gguf::half_to_float(half(index)); };
 
-    uint32_t words[format.words()];
+    uint32_t words[format.split ? 2 * format.words() : format.words()];
     const std::byte *planes = unit + format.halves_bytes(lanes) + block * format.block_bytes(lanes);
     for (int w = 0; w < format.words(); ++w)
         words[w] = read_item<uint32_t>(planes, w * lanes + lane);
+    if constexpr (format.split)
+        for (int w = 0; w < format.words(); ++w)
+            words[format.words() + w] = read_item<uint32_t>(low + block * format.block_bytes(lanes), w * lanes + lane);
 
     LaneBlock out{};
     for (int k = 0; k < 32; ++k) {
@@ -67,6 +75,9 @@ template <BlockType type> LaneBlock decode_lane_block(const std::byte *unit, int
     }
     if constexpr (format.store == ScaleStore::block_d) {
         out.d = half_float(block);
+    } else if constexpr (format.store == ScaleStore::block_d16) {
+        out.m[0] = half_float(block);
+        out.d = 16 * out.m[0];
     } else if constexpr (format.store == ScaleStore::block_dm) {
         out.d = half_float(2 * block);
         out.m[0] = half_float(2 * block + 1);

@@ -5,6 +5,7 @@
 #include "device/cpu/matmul/kernels.h"
 #include "device/cpu/matmul/quantize_avx512.h"
 #include "device/cpu/matmul/tiles_amx.h"
+#include "device/cpu/matmul/vector_dispatch.h"
 #include "device/cpu/matmul/vectors_avx512.h"
 
 namespace muser::cpu {
@@ -23,6 +24,7 @@ struct Amx : Avx512 {
         return {_mm512_sub_epi8(x.a, z), _mm512_sub_epi8(x.b, z)};
     }
     static MUSER_INLINE W signed_bytes(W x) { return x; }
+    static MUSER_INLINE W less_128(W x) { return Avx512::signed_bytes(x); }
     static MUSER_INLINE W iq4_levels(W index) {
         const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i *>(kIq4Levels)));
         return {_mm512_shuffle_epi8(table, index.a), _mm512_shuffle_epi8(table, index.b)};
@@ -150,7 +152,7 @@ template <BlockType type> void tile_product(const ProductCall &call) {
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
             for (int first = 0, count; first < blocks; first += count) {
                 count = panel_size<Amx>(blocks - first);
-                unpack_panel<Amx, type>(call.tile(tile), first, count, panel);
+                unpack_panel<Amx, type>(call, tile, first, count, panel);
                 NextPanel next = next_panel<Amx, type>(call, tile, first + count, batch / kTileRows + 1);
                 const auto from = static_cast<size_t>(first);
                 for (int r = 0; r < full_rows; r += kTileRows) {
@@ -190,6 +192,6 @@ void matmul(const PackedMatrix &matrix, uint64_t first, uint64_t last, const Act
 
 } // namespace
 
-const MatmulKernels amx_matmul{Level::amx, Avx512::lanes, quantize_avx512, matmul};
+const MatmulKernels amx_matmul{Level::amx, Avx512::lanes, quantize_avx512, matmul, vector_bounds<Avx512>};
 
 } // namespace muser::cpu

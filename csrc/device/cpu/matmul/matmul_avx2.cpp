@@ -6,6 +6,6 @@
 
 namespace muser::cpu {
 
-const MatmulKernels avx2_matmul{Level::avx2, Avx2::lanes, quantize_avx2, vector_matmul<Avx2>};
+const MatmulKernels avx2_matmul{Level::avx2, Avx2::lanes, quantize_avx2, vector_matmul<Avx2>, vector_bounds<Avx2>};
 
 } // namespace muser::cpu

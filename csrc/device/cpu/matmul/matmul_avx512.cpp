@@ -6,6 +6,6 @@
 
 namespace muser::cpu {
 
-const MatmulKernels avx512_matmul{Level::avx512, Avx512::lanes, quantize_avx512, vector_matmul<Avx512>};
+const MatmulKernels avx512_matmul{Level::avx512, Avx512::lanes, quantize_avx512, vector_matmul<Avx512>, vector_bounds<Avx512>};
 
 } // namespace muser::cpu

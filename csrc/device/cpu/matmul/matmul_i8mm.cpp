@@ -4,6 +4,7 @@
 #include "device/cpu/matmul/each_type.h"
 #include "device/cpu/matmul/kernels.h"
 #include "device/cpu/matmul/panel_i8mm.h"
+#include "device/cpu/matmul/vector_dispatch.h"
 
 namespace muser::cpu {
 namespace {
@@ -132,7 +133,7 @@ template <BlockType type> void pair_product(const ProductCall &call) {
             __builtin_memset(acc, 0, sizeof acc[0] * static_cast<size_t>((batch + 1) / 2));
             for (int first = 0; first < blocks; first += I8mm::panel_blocks) {
                 const int count = blocks - first < I8mm::panel_blocks ? blocks - first : I8mm::panel_blocks;
-                unpack_panel<I8mm, type>(call.tile(tile), first, count, panel);
+                unpack_panel<I8mm, type>(call, tile, first, count, panel);
                 const NextPanel next = next_panel<I8mm, type>(call, tile, first + count, batch / I8mm::panel_rows + 1);
                 panel_all_pairs<a>(panel, count, rows, batch, call.layout, first, next, acc);
             }
@@ -152,6 +153,6 @@ void matmul(const PackedMatrix &matrix, uint64_t first, uint64_t last, const Act
 
 } // namespace
 
-const MatmulKernels i8mm_matmul{Level::i8mm, I8mm::lanes, quantize_portable, matmul};
+const MatmulKernels i8mm_matmul{Level::i8mm, I8mm::lanes, quantize_portable, matmul, vector_bounds<Neon>};
 
 } // namespace muser::cpu

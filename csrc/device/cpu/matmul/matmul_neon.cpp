@@ -5,6 +5,6 @@
 
 namespace muser::cpu {
 
-const MatmulKernels neon_matmul{Level::neon, Neon::lanes, quantize_portable, vector_matmul<Neon>};
+const MatmulKernels neon_matmul{Level::neon, Neon::lanes, quantize_portable, vector_matmul<Neon>, vector_bounds<Neon>};
 
 } // namespace muser::cpu

@@ -72,6 +72,50 @@ template <class Value, int lanes> void pack_float_tile(const TileRows &rows, uin
     }
 }
 
+// kSplitQ8: the words of Q8_0, each value plus 128, whose nibbles go to a plane each. False for a scale that is negative, -0
+// included, or not finite.
+template <int lanes> bool pack_split_tile(const TileRows &rows, uint64_t cols, std::byte *high, std::byte *low) {
+    constexpr PackedFormat format = packed_format(kSplitQ8);
+    constexpr int plane_words = format.blocks * format.words();
+    const gguf::BlockTraits traits = gguf::traits(BlockType::Q8_0);
+    const size_t file_blocks = cols / traits.elements;
+    uint32_t high_words[lanes][plane_words] = {}, low_words[lanes][plane_words] = {};
+    uint16_t halves[lanes][format.halves()] = {};
+    bool plain = true;
+    for (size_t first = 0; first < file_blocks; first += format.blocks) {
+        for (int lane = 0; lane < rows.count; ++lane)
+            for (int b = 0; b < format.blocks; ++b) {
+                uint32_t words[8] = {}; // an odd last block leaves half a unit empty
+                uint16_t scale = 0;
+                if (first + b < file_blocks)
+                    unpack_file_block<BlockType::Q8_0>(rows.first + lane * rows.row_bytes + (first + b) * traits.bytes, words, &scale);
+                plain &= scale < 0x7c00;
+                halves[lane][b] = scale;
+                for (int j = 0; j < 4; ++j) {
+                    const uint32_t front = words[j] ^ 0x80808080u, back = words[j + 4] ^ 0x80808080u;
+                    high_words[lane][4 * b + j] = (front >> 4 & 0x0f0f0f0fu) | (back & 0xf0f0f0f0u);
+                    low_words[lane][4 * b + j] = (front & 0x0f0f0f0fu) | (back & 0x0f0f0f0fu) << 4;
+                }
+            }
+        interleave(halves, reinterpret_cast<uint16_t *>(high));
+        interleave(high_words, reinterpret_cast<uint32_t *>(high + format.halves_bytes(lanes)));
+        interleave(low_words, reinterpret_cast<uint32_t *>(low));
+        high += format.unit_bytes(lanes);
+        low += format.low_unit_bytes(lanes);
+    }
+    return plain;
+}
+
+// The rows of each tile in [first, last) of a tensor.
+template <class F> void each_tile(const TensorView &tensor, int lanes, uint64_t first, uint64_t last, const F &f) {
+    const size_t row_bytes = tensor.data.size() / tensor.rows;
+    const auto *data = reinterpret_cast<const uint8_t *>(tensor.data.data());
+    for (uint64_t tile = first; tile < last; ++tile) {
+        const uint64_t row = tile * lanes;
+        f(tile, TileRows{data + row * row_bytes, row_bytes, static_cast<int>(std::min<uint64_t>(lanes, tensor.rows - row))});
+    }
+}
+
 template <int lanes> void pack_tile(BlockType type, const TileRows &rows, uint64_t cols, std::byte *dst) {
     if (type == BlockType::F32)
         return pack_float_tile<uint32_t, lanes>(rows, cols, dst);
@@ -83,24 +127,32 @@ template <int lanes> void pack_tile(BlockType type, const TileRows &rows, uint64
 } // namespace
 
 uint64_t packed_bytes(BlockType type, uint64_t rows, uint64_t cols, int lanes) {
-    return (rows + lanes - 1) / lanes * packed_tile_bytes(type, cols, lanes);
+    return (rows + lanes - 1) / lanes * (packed_tile_bytes(type, cols, lanes) + low_tile_bytes(type, cols, lanes));
 }
 
 void pack_tiles(const TensorView &tensor, int lanes, std::byte *dst, uint64_t first, uint64_t last) {
-    const gguf::BlockTraits traits = gguf::traits(tensor.type);
-    const size_t row_bytes = tensor.cols / traits.elements * traits.bytes;
     const uint64_t tile_bytes = packed_tile_bytes(tensor.type, tensor.cols, lanes);
-    const auto *data = reinterpret_cast<const uint8_t *>(tensor.data.data());
-    for (uint64_t tile = first; tile < last; ++tile) {
-        const uint64_t row = tile * lanes;
-        const int count = static_cast<int>(std::min<uint64_t>(lanes, tensor.rows - row));
-        const TileRows rows{data + row * row_bytes, row_bytes, count};
+    each_tile(tensor, lanes, first, last, [&](uint64_t tile, const TileRows &rows) {
         std::byte *out = dst + tile * tile_bytes;
-        if (lanes == 32)
-            pack_tile<32>(tensor.type, rows, tensor.cols, out);
-        else
-            pack_tile<16>(tensor.type, rows, tensor.cols, out);
-    }
+        lanes == 32 ? pack_tile<32>(tensor.type, rows, tensor.cols, out) : pack_tile<16>(tensor.type, rows, tensor.cols, out);
+    });
+}
+
+bool pack_split_tiles(const TensorView &tensor, int lanes, std::byte *high, std::byte *low, uint64_t first, uint64_t last) {
+    const uint64_t tile_bytes = packed_tile_bytes(kSplitQ8, tensor.cols, lanes), low_bytes = low_tile_bytes(kSplitQ8, tensor.cols, lanes);
+    bool plain = true;
+    each_tile(tensor, lanes, first, last, [&](uint64_t tile, const TileRows &rows) {
+        std::byte *to = high + tile * tile_bytes, *low_to = low + tile * low_bytes;
+        plain &= lanes == 32 ? pack_split_tile<32>(rows, tensor.cols, to, low_to) : pack_split_tile<16>(rows, tensor.cols, to, low_to);
+    });
+    return plain;
+}
+
+PackedMatrix place_matrix(BlockType type, uint64_t rows, uint64_t cols, int lanes, const std::byte *data) {
+    PackedMatrix matrix{type, rows, cols, lanes, packed_tile_bytes(type, cols, lanes), data};
+    if (low_tile_bytes(type, cols, lanes) > 0)
+        matrix.low = data + matrix.tiles() * matrix.tile_bytes;
+    return matrix;
 }
 
 namespace {
@@ -120,12 +172,15 @@ void unpack_float_row(const PackedMatrix &matrix, const std::byte *tile, int lan
 }
 
 template <BlockType type>
-void unpack_quantized_row(const PackedMatrix &matrix, const std::byte *tile, int lane, float *dst) {
+void unpack_quantized_row(const PackedMatrix &matrix, uint64_t index, int lane, float *dst) {
     constexpr PackedFormat format = packed_format(type);
+    const std::byte *tile = matrix.data + index * matrix.tile_bytes;
+    const std::byte *low = matrix.low + index * low_tile_bytes(type, matrix.cols, matrix.lanes);
     for (uint64_t b = 0; b < matrix.cols / 32; ++b, dst += 32) {
-        const std::byte *unit = tile + b / format.blocks * format.unit_bytes(matrix.lanes);
+        const size_t u = b / format.blocks;
+        const std::byte *unit = tile + u * format.unit_bytes(matrix.lanes);
         const LaneBlock block =
-            decode_lane_block<type>(unit, matrix.lanes, lane, static_cast<int>(b % format.blocks));
+            decode_lane_block<type>(unit, matrix.lanes, lane, static_cast<int>(b % format.blocks), low + u * format.low_unit_bytes(matrix.lanes));
         for (int k = 0; k < 32; ++k) {
             const float q = block.q[k];
             switch (format.scaling) {
@@ -143,10 +198,10 @@ void unpack_quantized_row(const PackedMatrix &matrix, const std::byte *tile, int
 } // namespace
 
 void unpack_row(const PackedMatrix &matrix, uint64_t row, float *dst) {
-    const std::byte *tile = matrix.data + row / matrix.lanes * matrix.tile_bytes;
+    const uint64_t tile = row / matrix.lanes;
     const int lane = static_cast<int>(row % matrix.lanes);
     if (is_float_type(matrix.type))
-        return unpack_float_row(matrix, tile, lane, dst);
+        return unpack_float_row(matrix, matrix.data + tile * matrix.tile_bytes, lane, dst);
     with_quantized_type(matrix.type,
                         [&]<BlockType type>() { unpack_quantized_row<type>(matrix, tile, lane, dst); });
 }

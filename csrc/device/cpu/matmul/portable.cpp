@@ -1,9 +1,11 @@
 // The portable level: plain loops over lanes and values that spell out format.h's arithmetic. Every other
 // level must give its bits.
 #include <algorithm>
+#include <limits>
 
 #include "device/cpu/exact_fma.h"
 #include "device/cpu/matmul/activations.h"
+#include "device/cpu/matmul/bounds.h"
 #include "device/cpu/matmul/each_type.h"
 #include "device/cpu/matmul/kernels.h"
 #include "device/cpu/matmul/lane_block.h"
@@ -55,15 +57,18 @@ void add_block(const LaneBlock *w, const std::byte *row, const RowLayout &layout
     }
 }
 
+// Tile `index` of matrix m, whose type is `type`.
 template <BlockType type>
-void quantized_tile(const std::byte *tile, const std::byte *rows, const RowLayout &layout, int n,
+void quantized_tile(const PackedMatrix &m, uint64_t index, const std::byte *rows, const RowLayout &layout, int n,
                     Accumulators &acc) {
     constexpr PackedFormat format = packed_format(type);
+    const std::byte *tile = m.data + index * m.tile_bytes, *low = m.low + index * low_tile_bytes(type, m.cols, kLanes);
     for (size_t b = 0; b < layout.blocks; ++b) {
-        const std::byte *unit = tile + b / format.blocks * format.unit_bytes(kLanes);
+        const size_t u = b / format.blocks;
+        const std::byte *unit = tile + u * format.unit_bytes(kLanes), *low_unit = low + u * format.low_unit_bytes(kLanes);
         LaneBlock w[kLanes];
         for (int lane = 0; lane < kLanes; ++lane)
-            w[lane] = decode_lane_block<type>(unit, kLanes, lane, static_cast<int>(b % format.blocks));
+            w[lane] = decode_lane_block<type>(unit, kLanes, lane, static_cast<int>(b % format.blocks), low_unit);
         for (int r = 0; r < n; ++r)
             add_block<format.scaling>(w, rows + r * layout.bytes, layout, b, acc[r]);
     }
@@ -98,12 +103,11 @@ void matmul(const PackedMatrix &m, uint64_t first, uint64_t last, const Activati
         const int batch = std::min(kRowBatch, n - r0);
         for (uint64_t index = first; index < last; ++index) {
             Accumulators acc = {};
-            const std::byte *tile = m.data + index * m.tile_bytes;
             if (is_float_type(m.type))
-                float_tile(m, tile, in.values + r0 * in.stride, in.stride, batch, acc);
+                float_tile(m, m.data + index * m.tile_bytes, in.values + r0 * in.stride, in.stride, batch, acc);
             else
                 with_quantized_type(m.type, [&]<BlockType type>() {
-                    quantized_tile<type>(tile, in.quants + r0 * layout.bytes, layout, batch, acc);
+                    quantized_tile<type>(m, index, in.quants + r0 * layout.bytes, layout, batch, acc);
                 });
             const uint64_t row = index * kLanes;
             const uint64_t count = std::min<uint64_t>(kLanes, m.rows - row);
@@ -115,8 +119,22 @@ void matmul(const PackedMatrix &m, uint64_t first, uint64_t last, const Activati
     }
 }
 
+void bounds(const PackedMatrix &matrix, uint64_t first, uint64_t last, const ActivationRows &in, int n, float *out,
+            size_t out_stride) {
+    const PackedMatrix high = first_plane(matrix);
+    const RowLayout layout(matrix.cols);
+    for (uint64_t index = first; index < last; ++index) {
+        Accumulators acc = {};
+        quantized_tile<kHighQ8>(high, index, in.quants, layout, n, acc);
+        for (int r = 0; r < n; ++r) {
+            const bool known = std::all_of(acc[r], acc[r] + kLanes, [](float x) { return x >= std::numeric_limits<float>::lowest(); });
+            out[r * out_stride + index] = known ? *std::max_element(acc[r], acc[r] + kLanes) : std::numeric_limits<float>::infinity();
+        }
+    }
+}
+
 } // namespace
 
-const MatmulKernels portable_matmul{Level::portable, kLanes, quantize_portable, matmul};
+const MatmulKernels portable_matmul{Level::portable, kLanes, quantize_portable, matmul, bounds};
 
 } // namespace muser::cpu

@@ -1,6 +1,7 @@
-// MatmulKernels::matmul of a vector level: the kernel of the weight's type.
+// MatmulKernels::matmul and bounds of a vector level: the kernel of the weight's type.
 #pragma once
 
+#include "device/cpu/matmul/bounds.h"
 #include "device/cpu/matmul/each_type.h"
 #include "device/cpu/matmul/vector_float.h"
 #include "device/cpu/matmul/vector_product.h"
@@ -18,6 +19,13 @@ void vector_matmul(const PackedMatrix &matrix, uint64_t first, uint64_t last, co
     default: break;
     }
     with_quantized_type(matrix.type, [&]<BlockType type>() { quantized_product<V, type>(call); });
+}
+
+template <class V>
+void vector_bounds(const PackedMatrix &matrix, uint64_t first, uint64_t last, const ActivationRows &in, int n, float *out,
+                   size_t out_stride) {
+    const PackedMatrix high = first_plane(matrix);
+    few_rows_product<V, kHighQ8>(BoundCall{{high, first, last, in.quants, RowLayout(matrix.cols), n, out, out_stride, nullptr}});
 }
 
 } // namespace muser::cpu

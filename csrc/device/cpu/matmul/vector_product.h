@@ -68,6 +68,12 @@ struct ProductCall {
     const float *bias;
 
     MUSER_INLINE const std::byte *tile(uint64_t index) const { return matrix.data + index * matrix.tile_bytes; }
+    // Where the second plane has its part of the unit; null if there is none.
+    template <class Source> MUSER_INLINE const std::byte *low(const std::byte *unit) const {
+        if constexpr (Source::format.split)
+            return matrix.low + static_cast<size_t>(unit - matrix.data) / Source::unit_bytes * Source::low_unit_bytes;
+        return nullptr;
+    }
 
     // The finished accumulators of one tile and one activation row, [lanes].
     template <class V> void store(uint64_t tile, int r, const float *acc) const {
@@ -83,6 +89,30 @@ struct ProductCall {
     }
 };
 
+// What every output of a tile stays below, instead of the outputs: out [n][out_stride] has a number a tile. It is +inf where
+// a bound is not finite.
+struct BoundCall : ProductCall {
+    template <class V> void store(uint64_t tile, int r, const float *acc) const {
+        constexpr float lowest = -3.40282347e38f, infinity = __builtin_inff();
+        float largest = -infinity;
+        bool known = true;
+        for (int lane = 0; lane < V::lanes; ++lane) {
+            known &= acc[lane] >= lowest;
+            largest = acc[lane] > largest ? acc[lane] : largest;
+        }
+        out[r * out_stride + tile] = known ? largest : infinity;
+    }
+};
+
+// Asks for the `share` bytes some way ahead of `at`, unless they are at or past `end`.
+template <int share> MUSER_INLINE void fetch_ahead(const std::byte *at, const std::byte *end) {
+    if (at + kFarBytes < end)
+        for (int i = 0; i < share; i += 64) {
+            __builtin_prefetch(at + kFarBytes + i, 0, 2);
+            __builtin_prefetch(at + kNearBytes + i);
+        }
+}
+
 // Adds one packed unit to acc [R][lanes], and asks for the bytes of the unit some way ahead unless they are
 // at or past `end`.
 template <class V, BlockType type, int R>
@@ -90,15 +120,13 @@ MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const
                            float *acc) {
     using Source = PackedSource<V, type>;
     constexpr int share = Source::unit_bytes / Source::unit_blocks;
+    const std::byte *const low = call.template low<Source>(unit);
     Source source;
-    source.open_unit(unit);
+    source.open_unit(unit, low);
     for (int b = 0; b < Source::unit_blocks && block < call.layout.blocks; ++b, ++block) {
-        const std::byte *at = unit + b * share;
-        if (at + kFarBytes < end)
-            for (int i = 0; i < share; i += 64) {
-                __builtin_prefetch(at + kFarBytes + i, 0, 2);
-                __builtin_prefetch(at + kNearBytes + i);
-            }
+        fetch_ahead<share>(unit + b * share, end);
+        if constexpr (Source::format.split)
+            fetch_ahead<Source::block_bytes>(low + b * Source::block_bytes, call.template low<Source>(end));
         add_block<V>(source, b, RowBlocks<R>{call.rows, call.layout.bytes, call.layout, block}, acc);
     }
 }
@@ -106,7 +134,7 @@ MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const
 // Memory is the limit, and a core reads faster along a few lines than along one: the range of tiles is cut into
 // parts that take turns, a unit at a time. Parts shorter than kStreamBytes do not pay, nor more than two of the
 // large units of the 256-value types.
-template <class V, BlockType type, int R> void direct_product(const ProductCall &call) {
+template <class V, BlockType type, int R, class Call> void direct_product(const Call &call) {
     using Source = PackedSource<V, type>;
     constexpr int most = Source::unit_blocks == 2 ? 4 : 2;
     const uint64_t count = call.last - call.first, tile_bytes = call.matrix.tile_bytes;
@@ -129,7 +157,7 @@ template <class V, BlockType type, int R> void direct_product(const ProductCall 
                     add_unit<V, type, R>(call, start[p] + at, start[p + 1], block, acc[p]);
         for (int p = 0; p < parts; ++p)
             for (int r = 0; r < R && has(p); ++r)
-                call.store<V>(first[p] + i, r, acc[p] + r * V::lanes);
+                call.template store<V>(first[p] + i, r, acc[p] + r * V::lanes);
     }
 }
 
@@ -198,12 +226,12 @@ void panel_all_rows(const PanelBlock<V, a> *panel, int count, const std::byte *r
 
 // Unpacks blocks [first, first + count) of a tile; first is a multiple of a unit's blocks.
 template <class V, BlockType type>
-void unpack_panel(const std::byte *tile, int first, int count, PanelBlock<V, arithmetic_of(type)> *panel) {
+void unpack_panel(const ProductCall &call, uint64_t tile, int first, int count, PanelBlock<V, arithmetic_of(type)> *panel) {
     using Source = PackedSource<V, type>;
-    const std::byte *unit = tile + static_cast<size_t>(first / Source::unit_blocks) * Source::unit_bytes;
+    const std::byte *unit = call.tile(tile) + static_cast<size_t>(first / Source::unit_blocks) * Source::unit_bytes;
     for (int done = 0; done < count; unit += Source::unit_bytes) {
         Source source;
-        source.open_unit(unit);
+        source.open_unit(unit, call.template low<Source>(unit));
         for (int b = 0; b < Source::unit_blocks && done < count; ++b, ++done)
             panel[done].unpack(source, b);
     }
@@ -231,7 +259,7 @@ template <class V, BlockType type> void panel_product(const ProductCall &call) {
         for (uint64_t tile = call.first; tile < call.last; ++tile) {
             for (int first = 0, count; first < blocks; first += count) {
                 count = panel_size<V>(blocks - first);
-                unpack_panel<V, type>(call.tile(tile), first, count, panel);
+                unpack_panel<V, type>(call, tile, first, count, panel);
                 const NextPanel next = next_panel<V, type>(call, tile, first + count, batch / V::panel_rows + 1);
                 panel_all_rows<V, a>(panel, count, rows, batch, call.layout, first, next, acc);
             }
@@ -241,14 +269,18 @@ template <class V, BlockType type> void panel_product(const ProductCall &call) {
     }
 }
 
-template <class V, BlockType type> void quantized_product(const ProductCall &call) {
+// Up to kDirectRows rows.
+template <class V, BlockType type, class Call> void few_rows_product(const Call &call) {
     switch (call.n) {
     case 1: return direct_product<V, type, 1>(call);
     case 2: return direct_product<V, type, 2>(call);
     case 3: return direct_product<V, type, 3>(call);
-    case 4: return direct_product<V, type, 4>(call);
-    default: return panel_product<V, type>(call);
+    default: return direct_product<V, type, 4>(call);
     }
+}
+
+template <class V, BlockType type> void quantized_product(const ProductCall &call) {
+    call.n <= kDirectRows ? few_rows_product<V, type>(call) : panel_product<V, type>(call);
 }
 
 } // namespace muser::cpu

@@ -56,10 +56,13 @@ template <class V, BlockType type> class PackedSource {
     static constexpr int unit_blocks = format.blocks;
     static constexpr int block_bytes = format.block_bytes(V::lanes);
     static constexpr int unit_bytes = format.unit_bytes(V::lanes);
+    static constexpr int low_unit_bytes = format.low_unit_bytes(V::lanes);
     using Scales = BlockScales<V, format.scaling>;
 
-    MUSER_INLINE void open_unit(const std::byte *unit) {
+    // low: the unit's part of the second plane, of a split type.
+    MUSER_INLINE void open_unit(const std::byte *unit, const std::byte *low = nullptr) {
         unit_ = unit;
+        low_ = low;
         if constexpr (format.blocks == 8) {
             d_ = V::load_f16(half(0));
             if constexpr (format.store == ScaleStore::super_cm || format.store == ScaleStore::super_cmcm)
@@ -76,6 +79,13 @@ template <class V, BlockType type> class PackedSource {
         };
         if constexpr (format.bytes)
             return V::signed_bytes(word(g));
+        if constexpr (format.split) {
+            const W high = word(g % 4), low = V::load(low_ + b * block_bytes + g % 4 * 4 * V::lanes), mask = V::splat(0x0f0f0f0fu);
+            if constexpr (g < 4)
+                return V::less_128(V::bit_or(V::shift_left(V::bit_and(high, mask), 4), V::bit_and(low, mask)));
+            else
+                return V::less_128(V::bit_or(V::bit_and(high, V::splat(0xf0f0f0f0u)), V::bit_and(V::template shift_right<4>(low), mask)));
+        }
         W value;
         if constexpr (format.nibbles) {
             if constexpr (g < 4)
@@ -103,6 +113,10 @@ template <class V, BlockType type> class PackedSource {
     MUSER_INLINE Scales scales(int b) const {
         if constexpr (format.store == ScaleStore::block_d) {
             return {V::load_f16(half(b))};
+        } else if constexpr (format.store == ScaleStore::block_d16) {
+            const F d = V::load_f16(half(b));
+            const float sixteen = 16;
+            return {V::mul(d, V::broadcast(&sixteen)), d};
         } else if constexpr (format.store == ScaleStore::block_dm) {
             return {V::load_f16(half(2 * b)), V::load_f16(half(2 * b + 1))};
         } else if constexpr (format.store == ScaleStore::super_i8) {
@@ -148,7 +162,7 @@ template <class V, BlockType type> class PackedSource {
         return V::bit_and(word, V::splat(mask << to));
     }
 
-    const std::byte *unit_ = nullptr;
+    const std::byte *unit_ = nullptr, *low_ = nullptr;
     F d_{}, minus_dmin_{};
 };
 

@@ -48,6 +48,10 @@ struct Avx2 {
     static MUSER_INLINE W top_byte(W x) { return {_mm256_srai_epi32(x.a, 24), _mm256_srai_epi32(x.b, 24)}; }
     template <int> static MUSER_INLINE W without_zero_point(W x) { return x; } // the sums see to it
     static MUSER_INLINE W signed_bytes(W x) { return x; }
+    static MUSER_INLINE W less_128(W x) {
+        const __m256i bit = _mm256_set1_epi8(-128);
+        return {_mm256_xor_si256(x.a, bit), _mm256_xor_si256(x.b, bit)};
+    }
     static MUSER_INLINE W iq4_levels(W index) {
         const __m256i table =
             _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(kIq4Levels)));

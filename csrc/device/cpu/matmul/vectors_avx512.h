@@ -55,6 +55,7 @@ struct Avx512 {
         const __m512i bit = _mm512_set1_epi8(-128);
         return {_mm512_xor_si512(x.a, bit), _mm512_xor_si512(x.b, bit)};
     }
+    static MUSER_INLINE W less_128(W x) { return x; } // the form that signed_bytes() gives
     static MUSER_INLINE W iq4_levels(W index) { // plus 128
         const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i *>(kIq4Levels));
         const __m512i table = _mm512_broadcast_i32x4(_mm_xor_si128(levels, _mm_set1_epi8(-128)));

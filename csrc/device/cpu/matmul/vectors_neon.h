@@ -57,6 +57,9 @@ struct Neon {
             [&](int i) { return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(x.v[i]), 24)); });
     }
     static MUSER_INLINE W signed_bytes(W x) { return x; }
+    static MUSER_INLINE W less_128(W x) {
+        return each<W>([&](int i) { return veorq_u32(x.v[i], vdupq_n_u32(0x80808080u)); });
+    }
     template <int zero> static MUSER_INLINE W without_zero_point(W x) {
         const uint8x16_t z = vdupq_n_u8(zero);
         return each<W>(
