@@ -155,7 +155,7 @@ class FakeEngine:
         self.decode(slot, token, timeout)
         return self.sample(slot, sampler, mask)
 
-    def greedy(self, slot, token, n, stop, timeout) -> list[int]:
+    def greedy(self, slot, token, n, stop, timeout, keeps_logits=True) -> list[int]:
         sampler, run = muser.Sampler(temperature=0), []
         for _ in range(max(1, min(n, self.context - self.position(slot)))):
             if run and self._slots[slot].cancelled:

@@ -15,7 +15,7 @@ from native_tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "aarch64"
-KERNEL_TESTS = ("test_matmul", "test_cpu_ops", "test_cpu_attention", "test_sampler")
+KERNEL_TESTS = ("test_matmul", "test_bounds", "test_cpu_ops", "test_cpu_attention", "test_sampler")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Engine.greedy: several tokens in one call, the same that decode() and an arg-max give one by one.
 
-On the CPU device it steps; on the simulated Metal device (tests/test_metal_device.py runs this file there) it is a chain
+On the CPU device it steps, and where nobody wants logits it reads only a part of some heads (tests/cpp/test_choose.cpp); on the simulated Metal device (tests/test_metal_device.py runs this file there) it is a chain
 of passes that hand the token to each other without the host.
 """
 
@@ -147,3 +147,68 @@ def test_logits_that_nothing_can_be_chosen_from(toy: Path, tmp_path: Path) -> No
     with pytest.raises(LogitsError, match="NaN"):
         engine.greedy(0, 3, MOST, [], 60.0)
     assert engine.position(0) == len(PROMPT) + 1  # as after decode()
+
+
+@pytest.fixture(scope="module", params=("llama tied", "llama untied", "muse"))
+def choosing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two heads of Q8_0, and one whose softcap asks for all logits."""
+    path = tmp_path_factory.mktemp("choosing") / "toy.gguf"
+    if request.param == "muse":
+        write_toy(path, "muse-glimmer", "Q8_0", layers=2, pattern=[True, False], context=64, window=8)
+    else:
+        write_toy(path, "llama", "Q8_0", layers=2, tied=request.param == "llama tied", context=64)
+    return path
+
+
+def test_without_logits(choosing: Path) -> None:
+    engine, first = started(choosing)
+    expected = by_hand(choosing, 40, first)
+    got: list[int] = []
+    for n in (1, 1, 3, MOST, 18):
+        got += engine.greedy(0, ([first] + got)[-1], min(n, MOST), [], 60.0, False)
+        assert engine.position(0) == len(PROMPT) + len(got)
+    assert got == expected[: len(got)]
+    assert engine.tokens(0).tolist() == [*PROMPT.tolist(), first, *got[:-1]]
+    solo = open_engine(choosing, context=64)
+    prefill(solo, PROMPT)
+    for token in [first, *got]:
+        logits = decode(solo, token)
+    assert decode(engine, got[-1]).tobytes() == logits.tobytes()
+    assert engine.greedy(0, int(logits.argmax()), 1, [], 60.0, True) == [int(engine.logits(0).argmax())]
+
+
+def test_beside_others_who_want_theirs(choosing: Path) -> None:
+    engine, first = started(choosing, slots=4)
+    for slot in (1, 2, 3):
+        prefill(engine, PROMPT, slot=slot)
+    results: dict[int, list[int]] = {}
+
+    def drive(slot: int) -> None:
+        tokens = [first]
+        for step in range(30):
+            if slot == 3 or (slot == 2 and step % 3 == 0):
+                tokens.append(int(decode(engine, tokens[-1], slot=slot).argmax()))
+            else:
+                tokens += engine.greedy(slot, tokens[-1], 1, [], 60.0, slot == 1)
+        engine.leave_decode(slot)
+        results[slot] = tokens[1:]
+
+    threads = [threading.Thread(target=drive, args=(slot,)) for slot in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [results[slot] for slot in range(4)] == [by_hand(choosing, 30, first)] * 4
+
+
+def test_without_logits_that_anything_can_be_chosen_from(choosing: Path, tmp_path: Path) -> None:
+    path = tmp_path / "nan.gguf"
+    metadata, tensors = read(choosing)
+    data, kind = tensors["output_norm.weight"]
+    write(path, metadata, tensors | {"output_norm.weight": (np.full_like(data, np.nan), kind)})
+    engine = open_engine(path, context=64)
+    prefill(engine, PROMPT)
+    for at in (1, 2):
+        with pytest.raises(LogitsError, match="NaN"):
+            engine.greedy(0, 3, MOST, [], 60.0, False)
+        assert engine.position(0) == len(PROMPT) + at and engine.logits(0) is not None

@@ -138,7 +138,9 @@ def test_cancelled_in_the_middle_of_a_pass(toy, alone):
     engine = open_with_pauses(toy)
     positions = set()
     with decoding(engine, alone[1]):
-        for more in range(1, 30):
+        for more in [*range(1, 30), *[1] * 200]:
+            if more == 1 and 0 in positions:
+                break  # on a busy machine the cancel may come late, again and again
             engine.reset(0)
             pauses = engine.stats()["prefill_pauses"]
             thread, errors = in_thread(lambda: engine.prefill(0, PROMPT, timeout=PATIENCE))

@@ -112,3 +112,22 @@ def test_sensible_text(real_model, name: str, prompt: str, answer: str) -> None:
     """From text to text through the public API, on the file's own tokenizer."""
     with Model.load(real_model(name), slots=1, context=64) as model:
         assert model.generate(prompt, temperature=0, max_tokens=12).text.startswith(answer)
+
+
+def test_greedy_text_is_that_of_the_logits(real: Real) -> None:
+    """Streams choose without all logits where they can; step by step, everything is computed."""
+    engine = real.engine
+    for prompt in real.record["prompts"][:6]:
+        engine.reset(0)
+        token = int(prefill(engine, prompt["ids"]).argmax())
+        start, expected = token, []
+        for _ in range(24):
+            token = int(decode(engine, token).argmax())
+            expected.append(token)
+        engine.reset(0)
+        prefill(engine, prompt["ids"])
+        token, chosen = start, []
+        for _ in range(24):
+            token = engine.greedy(0, token, 1, [], 60.0, False)[0]
+            chosen.append(token)
+        assert chosen == expected

@@ -60,6 +60,8 @@ def test_every_end_is_that_of_single_steps(models):
     streaming, generating = models
     told = streamed(streaming.stream(PROMPT, temperature=0, max_tokens=60, ignore_eos=True)).tokens
     assert generating.generate(PROMPT, temperature=0, max_tokens=60, ignore_eos=True).tokens == told
+    for model in models:  # from logits that are all there
+        assert streamed(model.stream(PROMPT, temperature=0, max_tokens=60, ignore_eos=True, logprobs=True)).tokens == told
     cases = [{"max_tokens": n, "ignore_eos": True} for n in (0, 1, 2, 17, 18)]
     cases += [{"max_tokens": 60, "stop_token_ids": [told[at]], "include_stop": bool(at % 2)} for at in (0, 1, 16, 33)]
     cases += [{"max_tokens": 40, "stop_token_ids": [told[3]], "min_tokens": n, "echo": True} for n in (2, 21)]
@@ -72,7 +74,7 @@ def test_every_end_is_that_of_single_steps(models):
         rows = [[model.counting.retained(slot) for slot in range(4)] for model in models]
         assert rows[0] == rows[1]
         assert len(generating.counting.runs) > before or expected.timings.decode_steps == 0
-    assert max(map(len, generating.counting.runs)) == 16 and not streaming.counting.runs
+    assert max(map(len, generating.counting.runs)) == 16 and max(map(len, streaming.counting.runs)) == 1
 
 
 def test_a_chat_and_a_full_context_that_goes_on(models):
@@ -93,7 +95,7 @@ def test_what_looks_at_every_token_steps(models):
     _, generating = models
     before = len(generating.counting.runs)
     for case in (
-        {"temperature": 0.1}, {"stop": "x"}, {"logprobs": True}, {"grammar": Grammar.regex("[a-z ]{9}")}, {"logit_bias": {5: 1.0}},
+        {"temperature": 0.1}, {"logprobs": True}, {"grammar": Grammar.regex("[a-z ]{9}")}, {"logit_bias": {5: 1.0}},
         {"repetition_penalty": 1.1}, {"presence_penalty": 0.1}, {"dry_multiplier": 0.5, "dry_sequence_breakers": ()},
         {"typical_p": 0.9}, {"logits_processors": [lambda tokens, logits: None]}, {"xtc_probability": 0.5, "xtc_threshold": 0.1},
     ):  # fmt: skip
@@ -101,6 +103,8 @@ def test_what_looks_at_every_token_steps(models):
     generating.chat(COW, temperature=0, tools=[{"name": "a.b"}], max_tokens=12)
     generating.chat(COW, temperature=0, thinking_budget=5, max_tokens=12)
     assert len(generating.counting.runs) == before
+    generating.generate(PROMPT, temperature=0, max_tokens=12, stop="x")  # one by one, without logits
+    assert {len(run) for run in generating.counting.runs[before:]} == {1}
 
 
 def test_in_company_and_cancelled(models):

@@ -1,6 +1,6 @@
 """The generation loop: prompt ids in, chunks of text out. It runs in the thread that asks for the next chunk;
-every step is one native call without the GIL, in which its row meets the rows of other generations. (Greedy tokens that
-nobody waits for come several a call: deliver_at_once.)
+every step is one native call without the GIL, in which its row meets the rows of other generations. (Greedy tokens come
+without logits where nobody wants them, and several a call where nobody waits for them: deliver_at_once.)
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Generation:
     @property
     def _is_unguided(self) -> bool:
         params = self.params
-        return takes_first_maximum(params) and not params.logprobs and params.grammar is None
+        return takes_first_maximum(params) and not params.logprobs and params.grammar is None and self.choose is None
 
     @property
     def needs_session(self) -> bool:
@@ -162,7 +162,7 @@ class Generation:
                 return
             self.clock.lap("queue")
             ahead: deque[int | None] = deque()  # chosen, and not looked at
-            suppressed = self.params.min_tokens > 0
+            suppressed, unguided = self.params.min_tokens > 0, self._is_unguided
             if suppressed:
                 sampler._native.suppress(sorted(self._end_tokens))
             token: int | None
@@ -194,9 +194,9 @@ class Generation:
                     with session._drive as engine:
                         if self.core.shifts and engine.position(slot) == self.core.context:
                             self._shift(engine, slot)
-                        if self._at_once and not suppressed:
-                            most = min(MOST_AT_ONCE, limit - len(tokens))
-                            ahead.extend(engine.greedy(slot, token, most, sorted(self._end_tokens), None))
+                        if unguided and not suppressed:
+                            most = min(MOST_AT_ONCE, limit - len(tokens)) if self._at_once else 1
+                            ahead.extend(self._chosen(engine, slot, token, most, keeps_logits=not release))
                         else:
                             ahead.append(self._taken(engine, slot, self.guide.step(engine, slot, token)))
                 token = ahead.popleft()
@@ -263,6 +263,12 @@ class Generation:
             logprobs = [TokenLogprob(token=ids[0], logprob=None)]
             logprobs += [TokenLogprob(token=token, logprob=own, top=top) for token, (own, top) in zip(ids[1:], scores)]
             self._transcript.echo(ids, logprobs if self.params.logprobs else ())
+
+    def _chosen(self, engine: NativeEngine, slot: int, token: int, most: int, *, keeps_logits: bool) -> list[int]:
+        """Up to ``most`` tokens, each the first maximum of its logits. A session that is released needs none of them."""
+        chosen = engine.greedy(slot, token, most, sorted(self._end_tokens), None, keeps_logits)
+        self.sampler._accept(np.array(chosen, np.int32))
+        return chosen
 
     def _taken(self, engine: NativeEngine, slot: int, token: int | None) -> int | None:
         """The sampled token, or what was chosen in its place."""

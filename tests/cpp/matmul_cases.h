@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/cpu/matmul.h"
+#include "device/cpu/matmul/bounds.h"
 #include "gguf/dequant.h"
 
 namespace muser::cpu::testing {
@@ -107,14 +108,32 @@ class Aligned {
 // A matrix packed for one level, and products with it.
 class Product {
   public:
-    Product(const Matrix &m, Level level)
-        : kernels_(matmul_kernels(level)), packed_(packed_bytes(m.type, m.rows, m.cols, kernels_.lanes)) {
-        matrix_ = {m.type, m.rows, m.cols, kernels_.lanes, 0, packed_.data()};
-        matrix_.tile_bytes = packed_bytes(m.type, 1, m.cols, kernels_.lanes);
+    Product(const Matrix &m, Level level) : Product(m, level, m.type) {
         pack_tiles(m.view(), kernels_.lanes, packed_.data(), 0, matrix_.tiles());
+    }
+    // A Q8_0 matrix in two planes.
+    static Product split(const Matrix &m, Level level) {
+        Product product(m, level, kSplitQ8);
+        std::byte *const high = product.packed_.data(), *const low = high + (product.matrix_.low - product.matrix_.data);
+        product.bounded_ = pack_split_tiles(m.view(), product.kernels_.lanes, high, low, 0, product.matrix_.tiles());
+        return product;
     }
     const PackedMatrix &packed() const { return matrix_; }
     const MatmulKernels &kernels() const { return kernels_; }
+    bool bounded() const { return bounded_; }
+
+    // [n, tiles] of rows [n, cols]; of a split matrix.
+    std::vector<float> bounds(const std::vector<float> &rows, int n) {
+        const size_t stride = quantized_row_bytes(matrix_.cols);
+        Aligned quants(stride * static_cast<size_t>(n));
+        for (int r = 0; r < n; ++r) {
+            kernels_.quantize_row(rows.data() + r * matrix_.cols, matrix_.cols, quants.data() + r * stride);
+            bound_row(quants.data() + r * stride, matrix_.cols);
+        }
+        std::vector<float> out(static_cast<size_t>(n) * matrix_.tiles(), -12345.0f);
+        kernels_.bounds(matrix_, 0, matrix_.tiles(), {rows.data(), matrix_.cols, quants.data()}, n, out.data(), matrix_.tiles());
+        return out;
+    }
 
     // [n, rows] of rows [n, cols]; one call a tile range when `split` is set.
     std::vector<float> operator()(const std::vector<float> &rows, int n, const float *bias = nullptr,
@@ -135,9 +154,14 @@ class Product {
     }
 
   private:
+    Product(const Matrix &m, Level level, BlockType type)
+        : kernels_(matmul_kernels(level)), packed_(packed_bytes(type, m.rows, m.cols, kernels_.lanes)),
+          matrix_(place_matrix(type, m.rows, m.cols, kernels_.lanes, packed_.data())) {}
+
     const MatmulKernels &kernels_;
     Aligned packed_;
     PackedMatrix matrix_;
+    bool bounded_ = false;
 };
 
 // Equal bits, except that any NaN equals any other.

@@ -63,7 +63,7 @@ class Toy {
         : s_(s), device_(make_cpu_device(threads, level)) {
         const auto vector = [&](const Floats &x) { return load(x, 1, x.size(), WeightUse::vector); };
         const auto matrix = [&](const Floats &x, int cols) { return load(x, x.size() / cols, cols, WeightUse::matrix); };
-        embed_ = load(v.embed, kVocab, kWidth, s.tied ? WeightUse::matrix_and_lookup : WeightUse::lookup);
+        embed_ = load(v.embed, kVocab, kWidth, s.tied ? WeightUse::head_and_lookup : WeightUse::lookup);
         head_ = s.tied ? embed_ : matrix(v.head, kWidth);
         attn_norm_ = vector(v.attn_norm), q_ = matrix(v.q, kWidth), k_ = matrix(v.k, kWidth), v_ = matrix(v.v, kWidth);
         z_ = matrix(v.z, kWidth), o_ = matrix(v.o, kQuery), gate_ = matrix(v.gate, kWidth), up_ = matrix(v.up, kWidth);

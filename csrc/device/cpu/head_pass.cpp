@@ -10,7 +10,7 @@ namespace muser::cpu {
 
 namespace {
 
-constexpr size_t kBoundBytes = 192 * 1024; // of tiles whose bounds are found in one go: they are still near if more is wanted
+constexpr size_t kBoundBytes = 256 * 1024; // of tiles whose bounds are found in one go: they are still near if more is wanted
 constexpr int kMostLanes = 32;
 
 void raise(std::atomic<float> &reached, float logit) {

@@ -136,7 +136,7 @@ MUSER_INLINE void add_unit(const ProductCall &call, const std::byte *unit, const
 // large units of the 256-value types.
 template <class V, BlockType type, int R, class Call> void direct_product(const Call &call) {
     using Source = PackedSource<V, type>;
-    constexpr int most = Source::unit_blocks == 2 ? 4 : 2;
+    constexpr int most = Source::unit_blocks == 2 && !Source::format.split ? 4 : 2;
     const uint64_t count = call.last - call.first, tile_bytes = call.matrix.tile_bytes;
     const uint64_t worth = count * tile_bytes / kStreamBytes;
     const int parts = worth >= most ? most : worth > 1 ? static_cast<int>(worth) : 1;
