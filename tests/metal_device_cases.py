@@ -122,6 +122,22 @@ def test_a_chain_is_one_command_buffer_a_token_and_at_most_two_for_nothing(tmp_p
     assert fake_metal.get("command_buffers") <= tokens.index(stop) + 3
 
 
+def test_a_token_without_logits_is_one_command_buffer_and_an_arg_max_more(tmp_path: Path) -> None:
+    write_toy(tmp_path / "toy.gguf", "muse-glimmer", context=64, layers=2, pattern=[True, False])
+    engine = open_engine(tmp_path / "toy.gguf", context=64)
+    token, dispatches = int(prefill(engine, IDS[:4]).argmax()), []
+    for keeps_logits in (True, False):
+        fake_metal.clear_counters()
+        chosen = engine.greedy(0, token, 1, [], 60.0, keeps_logits)
+        assert fake_metal.get("command_buffers") == fake_metal.get("encoders") == 1
+        dispatches.append(fake_metal.get("dispatches"))
+        assert (engine.logits(0) is not None) == keeps_logits
+        engine.rewind(0, 4)
+        assert chosen == [int(decode(engine, token).argmax())]
+        engine.rewind(0, 4)
+    assert dispatches[1] == dispatches[0] + 1
+
+
 def test_prefill_passes_are_short_where_the_device_draws_the_display(tmp_path: Path) -> None:
     """By measured time: on the slow simulator as few rows as the rule allows. The bits are the same."""
     write_toy(tmp_path / "toy.gguf", "llama", context=400, layers=1)

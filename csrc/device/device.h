@@ -242,7 +242,7 @@ class Device {
     // Logits of the rows with these indices, in this order. They need not be all rows; may be empty.
     virtual void head(const HeadSpec &spec, std::span<const int32_t> rows) = 0;
     // Stands for head() where only the first maximum of each row's logits is wanted, of a head from which the device can
-    // choose with less work. Up to kRowsBeside rows.
+    // choose with less work. Of a pass of up to kRowsBeside rows.
     virtual bool can_choose(const HeadSpec &) const { return false; }
     virtual void choose(const HeadSpec &, std::span<const int32_t>) { throw Error(ErrorCode::internal, "this device computes all logits"); }
     // Runs what was recorded. Throws Error{device} or Error{timeout}; then nothing of the pass counts.

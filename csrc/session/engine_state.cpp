@@ -46,10 +46,10 @@ Engine::State::State(const HParams &h, WeightTable weight_table, std::unique_ptr
       pass_limit(options.pass_limit), patient(options.prefill_patience.has_value()), can_pause(device->info().pauses),
       chunk_rule(options.longest_prefill.value_or(device->info().longest_prefill)), pause_rule(options.pause_after) {
     weights = std::make_unique<Weights>(table, *device);
-    can_choose = device->can_choose(head_spec(h, table, *weights));
     output_norm = values_of(table.sources[static_cast<size_t>(table.output_norm)].view);
     table.sources.clear();
     device->set_workspace(workspace_spec(h, std::min(plan.context, kRingMargin), kMaxLogitRows, kMaxTaps));
+    can_choose = device->can_choose(head_spec(h, table, *weights));
     for (int slot = 0; slot < plan.slots; ++slot)
         sessions.push_back(std::make_unique<Session>(slot, device->make_kv(planes), RewindLimit(h, planes)));
     if (options.staging)

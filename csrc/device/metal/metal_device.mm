@@ -79,6 +79,8 @@ class MetalDevice final : public Device {
     void residual_norm(const Weight *post_norm, float post_eps, const Weight *next_norm, float next_eps) override;
     void tap() override;
     void head(const HeadSpec &spec, std::span<const int32_t> rows) override;
+    bool can_choose(const HeadSpec &) const override { return state_.workspace.has_room_for_choices(); }
+    void choose(const HeadSpec &spec, std::span<const int32_t> rows) override;
     void commit_and_wait(Deadline deadline) override;
 
     bool has_chains() const override { return state_.workspace.has_room_for_chains(); }
@@ -95,6 +97,10 @@ class MetalDevice final : public Device {
         require(i < n_logits_, "logits() of a row that head() was not given");
         return {host<const float>(w.logits()) + i * w.logits_stride(), w.spec().vocab};
     }
+    int32_t chosen(size_t i) const override {
+        require(i < n_choices_, "chosen() of a row that choose() was not given");
+        return *host<const int32_t>(state_.workspace.chosen(i));
+    }
     std::span<const float> taps(size_t i) const override {
         require(i < n_taps_, "taps() of a tap that was not made");
         const Workspace &w = state_.workspace;
@@ -109,6 +115,7 @@ class MetalDevice final : public Device {
         uint32_t n_picked = 0; // 0: every row
     };
     void encode_norm(const Norm &norm);
+    void encode_argmax(uint32_t n_rows, const Place &next);
     void flush() {
         products_.flush();
         attention_.flush();
@@ -121,7 +128,7 @@ class MetalDevice final : public Device {
     PassState state_;
     ProductRecorder products_;
     AttentionRecorder attention_;
-    uint32_t n_logits_ = 0, n_taps_ = 0;
+    uint32_t n_logits_ = 0, n_taps_ = 0, n_choices_ = 0;
     size_t n_links_ = 0, n_waited_ = 0; // of a chain: committed, and known to have ended
 };
 
@@ -131,7 +138,7 @@ void MetalDevice::begin(std::span<const Row> rows, PassKind kind) {
     state_.begin(rows, kind);
     products_.begin();
     attention_.begin();
-    n_logits_ = n_taps_ = 0;
+    n_logits_ = n_taps_ = n_choices_ = 0;
     n_links_ = n_waited_ = 0;
 }
 
@@ -147,22 +154,27 @@ void MetalDevice::begin_link(std::span<const Row> chain, size_t link) {
         attention_.begin();
     else
         attention_.begin_link();
-    n_logits_ = n_taps_ = 0;
+    n_logits_ = n_taps_ = n_choices_ = 0;
 }
 
 void MetalDevice::commit_link() {
     flush();
-    const Workspace &w = state_.workspace;
     require(n_logits_ == 1, "a link without logits");
+    encode_argmax(1, state_.workspace.next_row());
+    encoder_.commit();
+    ++n_links_;
+}
+
+// next: what takes the tokens chosen, a row each.
+void MetalDevice::encode_argmax(uint32_t n_rows, const Place &next) {
+    const Workspace &w = state_.workspace;
     const Kernel &kernel = kernels_.argmax();
     encoder_.use(kernel);
     encoder_.args(ArgmaxArgs{w.spec().vocab, w.logits_stride()});
     encoder_.bind(1, w.logits());
-    encoder_.bind(2, w.next_row());
+    encoder_.bind(2, next);
     encoder_.bind(3, w.chosen());
-    encoder_.dispatch(MTLSizeMake(1, 1, 1), kernel.threads(kArgmaxThreads), bit(kLogits), bit(kNextRows));
-    encoder_.commit();
-    ++n_links_;
+    encoder_.dispatch(MTLSizeMake(n_rows, 1, 1), kernel.threads(kArgmaxThreads), bit(kLogits), bit(kNextRows));
 }
 
 int32_t MetalDevice::wait_link(Deadline deadline) {
@@ -261,6 +273,17 @@ void MetalDevice::head(const HeadSpec &spec, std::span<const int32_t> rows) {
     norm.n_picked = n_logits_;
     encode_norm(norm);
     products_.head(spec, n_logits_);
+}
+
+// The host reads a number a row instead of all logits.
+void MetalDevice::choose(const HeadSpec &spec, std::span<const int32_t> rows) {
+    require(rows.size() <= kRowsBeside, "choose() of more rows than it has room for");
+    head(spec, rows);
+    flush();
+    if (rows.empty())
+        return;
+    n_choices_ = n_logits_;
+    encode_argmax(n_choices_, state_.workspace.spare_rows(state_.n_rows()));
 }
 
 void MetalDevice::commit_and_wait(Deadline deadline) {

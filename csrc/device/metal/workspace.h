@@ -34,6 +34,7 @@ class Workspace {
     uint32_t logits_stride() const;
     uint32_t rope_pairs() const; // most that a rotary configuration may have
     bool has_room_for_chains() const { return spec_.max_logit_rows >= kLinksInFlight; }
+    bool has_room_for_choices() const { return spec_.max_rows + 1 >= 2 * kRowsBeside; }
     void use_link(size_t link) { link_ = link; }
     size_t link() const { return link_; }
 
@@ -48,6 +49,7 @@ class Workspace {
     Place rows() const;
     Place unread() const { return {rows_, 0}; } // for an argument that a kernel does not look at; aligned for any type
     Place next_row() const; // of the next link: its token is what this one chooses
+    Place spare_rows(uint32_t n_rows) const; // behind the pass's own
     Place chosen() const { return chosen(link_); }
     Place chosen(size_t link) const { return {chosen_, link * sizeof(int32_t)}; }
     Place tiles(uint32_t list) const;

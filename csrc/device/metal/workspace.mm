@@ -75,6 +75,7 @@ Place Workspace::logits(size_t link) const {
 }
 Place Workspace::rows() const { return {rows_, link_ * sizeof(RowInfo)}; }
 Place Workspace::next_row() const { return {rows_, (link_ + 1) * sizeof(RowInfo)}; }
+Place Workspace::spare_rows(uint32_t n_rows) const { return {rows_, n_rows * sizeof(RowInfo)}; }
 Place Workspace::taps(uint32_t tap) const {
     return {taps_, NSUInteger{tap} * spec_.max_rows * width(Act::residual) * sizeof(float)};
 }
