@@ -11,6 +11,7 @@ import numpy as np
 CONTEXT = 2560  # rows a sequence: depth 2048 + 128 tokens, and room
 FIRST_PROMPT = 8  # tokens of the prompt whose first answer token ends "load to first token"
 TEXT_PROMPT = "Once upon a time, there was a king"  # the same as text; streaming starts with it, too
+SAMPLING = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "seed": 1}  # llama-cpp-python's own
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Job:
                 return f"prefill {self.n}"
             case "stream":
                 return f"Python API, streaming {self.n}"
+            case "sampled":
+                return "the same, sampled"
             case "load":
                 return "load to first token, from token ids"
             case "load-text":
@@ -55,7 +58,7 @@ SETS: tuple[tuple[Job, ...], ...] = (
     (Job("decode", n=128, depth=2048),),
     tuple(Job("group", n=64, depth=32, width=w) for w in (1, 2, 3, 4)),
     (Job("prefill", n=512),),
-    (Job("stream", n=128),),
+    (Job("stream", n=128), Job("sampled", n=128)),
     (Job("load", unit="ms"),),
     (Job("load-text", unit="ms"),),
     (Job("memory", n=128, depth=512, unit="MiB"),),

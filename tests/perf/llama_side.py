@@ -7,7 +7,7 @@ import time
 
 import llama_cpp
 
-from tests.perf.jobs import CONTEXT, TEXT_PROMPT, Job, random_tokens
+from tests.perf.jobs import CONTEXT, SAMPLING, TEXT_PROMPT, Job, random_tokens
 from tools.llama_cpp_engine import LlamaCpp
 from tools.llama_cpp_engine import versions as llama_versions
 
@@ -53,7 +53,7 @@ class Side:
         return self.deep
 
     def run(self, job: Job) -> float:
-        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream}[
+        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream, "sampled": self.stream}[
             job.kind
         ](job)
 
@@ -88,13 +88,14 @@ class Side:
         return job.n / (time.perf_counter() - start)
 
     def stream(self, job: Job) -> float:
-        """Greedy, without a logit bias against the end token (it would cost Python time), so the prompt must
+        """Without a logit bias against the end token (it would cost Python time), so the prompt must
         be one that the model goes on with. Tokens are counted by what was evaluated: the last chunk is
         empty."""
         if self.model is None:
             self.model = python_api(self.path, self.threads)
         first, begun = 0.0, 0
-        for _ in self.model(TEXT_PROMPT, max_tokens=job.n, temperature=0.0, stream=True):
+        options = SAMPLING if job.kind == "sampled" else {"temperature": 0.0}
+        for _ in self.model(TEXT_PROMPT, max_tokens=job.n, stream=True, **options):
             last = time.perf_counter()
             if not first:
                 first, begun = last, self.model.n_tokens

@@ -9,7 +9,7 @@ import numpy as np
 import muser
 from muser import _muser
 from tests.engines import open_engine
-from tests.perf.jobs import CONTEXT, TEXT_PROMPT, Job, random_tokens
+from tests.perf.jobs import CONTEXT, SAMPLING, TEXT_PROMPT, Job, random_tokens
 
 
 def versions() -> dict[str, str]:
@@ -36,7 +36,7 @@ class Side:
             self.filled = depth
 
     def run(self, job: Job) -> float:
-        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream}[
+        return {"decode": self.decode, "group": self.group, "prefill": self.prefill, "stream": self.stream, "sampled": self.stream}[
             job.kind
         ](job)
 
@@ -74,7 +74,8 @@ class Side:
                 self.path, slots=1, context=CONTEXT, threads=self.threads, prefix_cache_bytes=0
             )
         seen, first, last = 0, 0.0, 0.0
-        for chunk in self.model.stream(TEXT_PROMPT, max_tokens=job.n, temperature=0.0, ignore_eos=True):
+        options = SAMPLING if job.kind == "sampled" else {"temperature": 0.0}
+        for chunk in self.model.stream(TEXT_PROMPT, max_tokens=job.n, ignore_eos=True, **options):
             last = time.perf_counter()
             if first:
                 seen += len(chunk.tokens)

@@ -24,8 +24,10 @@ def markdown(rows: list[list[str]]) -> str:
 
 def limit(job: Job, floors: Floors | None, size: Weights) -> float | None:
     """Tokens/s that the machine allowed while the job ran: weights read once a pass, and a multiply-add a
-    weight and token; the lower of the two."""
+    weight and token; the lower of the two. None where no such number bounds it."""
     if floors is None or job.unit != "tokens/s":
+        return None
+    if job.kind == "stream":  # greedy: how many of the weights must be read depends on the text
         return None
     prefill = job.kind == "prefill"
     rows = job.n if prefill else job.width
