@@ -1,7 +1,7 @@
 // Products with one to four rows, for decode. A SIMD-group computes NR outputs for all R rows: each lane takes every
 // 32nd unit of inputs (weight.h), unpacks a weight unit once, and multiplies it with those of all rows. Whatever NR and R
 // are, one row's sum is the same chain of operations: a result does not depend on its company. The input is in lane
-// order. NR is even, and 2: measured, see docs/metal.md.
+// order. NR is even: 2, or 4 where that was measured to be faster, see docs/metal.md.
 #pragma once
 
 #include "product.h"
@@ -136,26 +136,43 @@ METAL_FUNC void multiply_rest(thread const WeightRows<NR> &rows, uint tile, uint
     }
 }
 
-template <typename W, short NR, short R>
+// Every S-th tile of the rows, from `share` on.
+template <typename W, short NR, short R, short S>
 METAL_FUNC void row_products(thread const WeightRows<NR> &rows, thread const Begin &begin, device const float *x, ushort lane,
-                             thread float (&sums)[NR][R]) {
+                             ushort share, thread float (&sums)[NR][R]) {
     UNROLLED for (short r = 0; r < NR; ++r)
         UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = 0.0f;
     const uint units = begin.cols / 16 / W::kRuns, tiles = units / 32;
     UnitInputs from;
-    set_inputs<W>(from, x, 0, lane);
-    for (uint tile = 0; tile < tiles; ++tile, from.first += W::kRuns * 128)
+    set_inputs<W>(from, x, share, lane);
+    for (uint tile = share; tile < tiles; tile += S, from.first += S * W::kRuns * 128)
         multiply_unit<W, NR, R>(rows, tile, lane, true, from, begin.x_stride4, begin.halves, sums);
-    if (units % 32 != 0)
+    if (units % 32 != 0 && tiles % S == share)
         multiply_rest<W, NR, R>(rows, tiles, units % 32, x, begin, lane, sums);
     UNROLLED for (short r = 0; r < NR; ++r)
         UNROLLED for (short c = 0; c < R; ++c)
             sums[r][c] = tree_sum(sums[r][c]);
 }
 
-// A tile is NR outputs of one of up to four matrices.
-template <typename W, short NR, short R>
+// The sums of the second of two SIMD-groups go to the first.
+template <short NR, short R>
+METAL_FUNC void add_share(threadgroup float *parts, bool takes_part, bool second, thread float (&sums)[NR][R]) {
+    if (takes_part && second)
+        UNROLLED for (short r = 0; r < NR; ++r)
+            UNROLLED for (short c = 0; c < R; ++c)
+                parts[r * R + c] = sums[r][c];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (takes_part && !second)
+        UNROLLED for (short r = 0; r < NR; ++r)
+            UNROLLED for (short c = 0; c < R; ++c)
+                sums[r][c] += parts[r * R + c];
+}
+
+// A tile is NR outputs of one of up to four matrices. Of a matrix with long rows and few outputs S = 2 neighbouring SIMD-groups
+// divide each tile's columns between them, every second 32 units, and the first adds up: twice as many SIMD-groups, each at work
+// for half as long, so that all of the GPU ends at nearly the same time.
+template <typename W, short NR, short R, short S>
 kernel void matvec(constant ProductArgs &args [[buffer(0)]], device const float *x [[buffer(1)]],
                    device const uchar *w0 [[buffer(2)]], device const uchar *w1 [[buffer(3)]],
                    device const uchar *w2 [[buffer(4)]], device const uchar *w3 [[buffer(5)]],
@@ -165,17 +182,21 @@ kernel void matvec(constant ProductArgs &args [[buffer(0)]], device const float 
                    device float *out2 [[buffer(12)]], device float *out3 [[buffer(13)]],
                    uint threadgroup_index [[threadgroup_position_in_grid]], ushort lane [[thread_index_in_simdgroup]],
                    ushort group [[simdgroup_index_in_threadgroup]], ushort n_groups [[simdgroups_per_threadgroup]]) {
+    threadgroup float parts[S == 1 ? 1 : 16 * NR * R];
     Begin begin;
-    load_begin(args, threadgroup_index * n_groups + group, begin);
+    load_begin(args, (threadgroup_index * n_groups + group) / S, begin);
     const uint m = begin.matrix, first = begin.tile * NR, outputs = begin.outputs;
-    if (first >= outputs)
+    const ushort share = group % S;
+    if (S == 1 && first >= outputs)
         return;
     WeightRows<NR> rows;
     UNROLLED for (short r = 0; r < NR; ++r) // the last tile may be short
         set_row(rows, r, choose(m, w0, w1, w2, w3), min(first + r, outputs - 1), begin.row_bytes);
     float sums[NR][R];
-    row_products<W, NR, R>(rows, begin, x, lane, sums);
-    if (lane != 0)
+    row_products<W, NR, R, S>(rows, begin, x, lane, share, sums);
+    if (S == 2)
+        add_share<NR, R>(parts + group / 2 * (NR * R), lane == 0, share == 1, sums);
+    if (lane != 0 || share != 0)
         return;
     const uint out_stride = of_matrix(m, args.out_stride);
     device const float *bias = choose(m, bias0, bias1, bias2, bias3);

@@ -1,18 +1,22 @@
 // Every kernel that reads Q4_1 weights.
 #include "embed.h"
 #include "matmul.h"
-#include "matvec_glu.h"
+#include "matvec_staged.h"
 #include "weight_32.h"
 
 template [[host_name("embed_q4_1")]] kernel decltype(embed<Q4_1>) embed<Q4_1>;
-template [[host_name("matvec_q4_1_1")]] kernel decltype(matvec<Q4_1, 2, 1>) matvec<Q4_1, 2, 1>;
-template [[host_name("matvec_q4_1_2")]] kernel decltype(matvec<Q4_1, 2, 2>) matvec<Q4_1, 2, 2>;
-template [[host_name("matvec_q4_1_3")]] kernel decltype(matvec<Q4_1, 2, 3>) matvec<Q4_1, 2, 3>;
-template [[host_name("matvec_q4_1_4")]] kernel decltype(matvec<Q4_1, 2, 4>) matvec<Q4_1, 2, 4>;
-template [[host_name("matvec_glu_q4_1_1")]] kernel decltype(matvec_glu<Q4_1, 1, 1>) matvec_glu<Q4_1, 1, 1>;
-template [[host_name("matvec_glu_q4_1_2")]] kernel decltype(matvec_glu<Q4_1, 2, 2>) matvec_glu<Q4_1, 2, 2>;
-template [[host_name("matvec_glu_q4_1_3")]] kernel decltype(matvec_glu<Q4_1, 2, 3>) matvec_glu<Q4_1, 2, 3>;
-template [[host_name("matvec_glu_q4_1_4")]] kernel decltype(matvec_glu<Q4_1, 2, 4>) matvec_glu<Q4_1, 2, 4>;
+template [[host_name("matvec_q4_1_1")]] kernel decltype(matvec<Q4_1, 2, 1, 1>) matvec<Q4_1, 2, 1, 1>;
+template [[host_name("matvec_q4_1_2")]] kernel decltype(matvec<Q4_1, 2, 2, 1>) matvec<Q4_1, 2, 2, 1>;
+template [[host_name("matvec_q4_1_3")]] kernel decltype(matvec<Q4_1, 2, 3, 1>) matvec<Q4_1, 2, 3, 1>;
+template [[host_name("matvec_q4_1_4")]] kernel decltype(matvec<Q4_1, 2, 4, 1>) matvec<Q4_1, 2, 4, 1>;
+template [[host_name("matvec_divided_q4_1_1")]] kernel decltype(matvec<Q4_1, 2, 1, 2>) matvec<Q4_1, 2, 1, 2>;
+template [[host_name("matvec_divided_q4_1_2")]] kernel decltype(matvec<Q4_1, 2, 2, 2>) matvec<Q4_1, 2, 2, 2>;
+template [[host_name("matvec_divided_q4_1_3")]] kernel decltype(matvec<Q4_1, 2, 3, 2>) matvec<Q4_1, 2, 3, 2>;
+template [[host_name("matvec_divided_q4_1_4")]] kernel decltype(matvec<Q4_1, 2, 4, 2>) matvec<Q4_1, 2, 4, 2>;
+template [[host_name("matvec_staged_q4_1_1")]] kernel decltype(matvec_staged<Q4_1, 1, 1>) matvec_staged<Q4_1, 1, 1>;
+template [[host_name("matvec_staged_q4_1_2")]] kernel decltype(matvec_staged<Q4_1, 2, 2>) matvec_staged<Q4_1, 2, 2>;
+template [[host_name("matvec_staged_q4_1_3")]] kernel decltype(matvec_staged<Q4_1, 2, 3>) matvec_staged<Q4_1, 2, 3>;
+template [[host_name("matvec_staged_q4_1_4")]] kernel decltype(matvec_staged<Q4_1, 2, 4>) matvec_staged<Q4_1, 2, 4>;
 template [[host_name("matmul_q4_1_8")]] kernel decltype(matmul<Q4_1, 8>) matmul<Q4_1, 8>;
 template [[host_name("matmul_q4_1_16")]] kernel decltype(matmul<Q4_1, 16>) matmul<Q4_1, 16>;
 template [[host_name("matmul_q4_1_32")]] kernel decltype(matmul<Q4_1, 32>) matmul<Q4_1, 32>;

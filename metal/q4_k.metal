@@ -1,18 +1,22 @@
 // Every kernel that reads Q4_K weights.
 #include "embed.h"
 #include "matmul.h"
-#include "matvec_glu.h"
+#include "matvec_staged.h"
 #include "weight_256.h"
 
 template [[host_name("embed_q4_k")]] kernel decltype(embed<Q4_K>) embed<Q4_K>;
-template [[host_name("matvec_q4_k_1")]] kernel decltype(matvec<Q4_K, 2, 1>) matvec<Q4_K, 2, 1>;
-template [[host_name("matvec_q4_k_2")]] kernel decltype(matvec<Q4_K, 2, 2>) matvec<Q4_K, 2, 2>;
-template [[host_name("matvec_q4_k_3")]] kernel decltype(matvec<Q4_K, 2, 3>) matvec<Q4_K, 2, 3>;
-template [[host_name("matvec_q4_k_4")]] kernel decltype(matvec<Q4_K, 2, 4>) matvec<Q4_K, 2, 4>;
-template [[host_name("matvec_glu_q4_k_1")]] kernel decltype(matvec_glu<Q4_K, 1, 1>) matvec_glu<Q4_K, 1, 1>;
-template [[host_name("matvec_glu_q4_k_2")]] kernel decltype(matvec_glu<Q4_K, 2, 2>) matvec_glu<Q4_K, 2, 2>;
-template [[host_name("matvec_glu_q4_k_3")]] kernel decltype(matvec_glu<Q4_K, 2, 3>) matvec_glu<Q4_K, 2, 3>;
-template [[host_name("matvec_glu_q4_k_4")]] kernel decltype(matvec_glu<Q4_K, 2, 4>) matvec_glu<Q4_K, 2, 4>;
+template [[host_name("matvec_q4_k_1")]] kernel decltype(matvec<Q4_K, 2, 1, 1>) matvec<Q4_K, 2, 1, 1>;
+template [[host_name("matvec_q4_k_2")]] kernel decltype(matvec<Q4_K, 2, 2, 1>) matvec<Q4_K, 2, 2, 1>;
+template [[host_name("matvec_q4_k_3")]] kernel decltype(matvec<Q4_K, 2, 3, 1>) matvec<Q4_K, 2, 3, 1>;
+template [[host_name("matvec_q4_k_4")]] kernel decltype(matvec<Q4_K, 2, 4, 1>) matvec<Q4_K, 2, 4, 1>;
+template [[host_name("matvec_divided_q4_k_1")]] kernel decltype(matvec<Q4_K, 2, 1, 2>) matvec<Q4_K, 2, 1, 2>;
+template [[host_name("matvec_divided_q4_k_2")]] kernel decltype(matvec<Q4_K, 2, 2, 2>) matvec<Q4_K, 2, 2, 2>;
+template [[host_name("matvec_divided_q4_k_3")]] kernel decltype(matvec<Q4_K, 2, 3, 2>) matvec<Q4_K, 2, 3, 2>;
+template [[host_name("matvec_divided_q4_k_4")]] kernel decltype(matvec<Q4_K, 2, 4, 2>) matvec<Q4_K, 2, 4, 2>;
+template [[host_name("matvec_staged_q4_k_1")]] kernel decltype(matvec_staged<Q4_K, 1, 1>) matvec_staged<Q4_K, 1, 1>;
+template [[host_name("matvec_staged_q4_k_2")]] kernel decltype(matvec_staged<Q4_K, 2, 2>) matvec_staged<Q4_K, 2, 2>;
+template [[host_name("matvec_staged_q4_k_3")]] kernel decltype(matvec_staged<Q4_K, 2, 3>) matvec_staged<Q4_K, 2, 3>;
+template [[host_name("matvec_staged_q4_k_4")]] kernel decltype(matvec_staged<Q4_K, 2, 4>) matvec_staged<Q4_K, 2, 4>;
 template [[host_name("matmul_q4_k_8")]] kernel decltype(matmul<Q4_K, 8>) matmul<Q4_K, 8>;
 template [[host_name("matmul_q4_k_16")]] kernel decltype(matmul<Q4_K, 16>) matmul<Q4_K, 16>;
 template [[host_name("matmul_q4_k_32")]] kernel decltype(matmul<Q4_K, 32>) matmul<Q4_K, 32>;

@@ -1,18 +1,22 @@
 // Every kernel that reads Q8_0 weights.
 #include "embed.h"
 #include "matmul.h"
-#include "matvec_glu.h"
+#include "matvec_staged.h"
 #include "weight_32.h"
 
 template [[host_name("embed_q8_0")]] kernel decltype(embed<Q8_0>) embed<Q8_0>;
-template [[host_name("matvec_q8_0_1")]] kernel decltype(matvec<Q8_0, 2, 1>) matvec<Q8_0, 2, 1>;
-template [[host_name("matvec_q8_0_2")]] kernel decltype(matvec<Q8_0, 2, 2>) matvec<Q8_0, 2, 2>;
-template [[host_name("matvec_q8_0_3")]] kernel decltype(matvec<Q8_0, 2, 3>) matvec<Q8_0, 2, 3>;
-template [[host_name("matvec_q8_0_4")]] kernel decltype(matvec<Q8_0, 2, 4>) matvec<Q8_0, 2, 4>;
-template [[host_name("matvec_glu_q8_0_1")]] kernel decltype(matvec_glu<Q8_0, 1, 1>) matvec_glu<Q8_0, 1, 1>;
-template [[host_name("matvec_glu_q8_0_2")]] kernel decltype(matvec_glu<Q8_0, 2, 2>) matvec_glu<Q8_0, 2, 2>;
-template [[host_name("matvec_glu_q8_0_3")]] kernel decltype(matvec_glu<Q8_0, 2, 3>) matvec_glu<Q8_0, 2, 3>;
-template [[host_name("matvec_glu_q8_0_4")]] kernel decltype(matvec_glu<Q8_0, 2, 4>) matvec_glu<Q8_0, 2, 4>;
+template [[host_name("matvec_q8_0_1")]] kernel decltype(matvec<Q8_0, 2, 1, 1>) matvec<Q8_0, 2, 1, 1>;
+template [[host_name("matvec_q8_0_2")]] kernel decltype(matvec<Q8_0, 2, 2, 1>) matvec<Q8_0, 2, 2, 1>;
+template [[host_name("matvec_q8_0_3")]] kernel decltype(matvec<Q8_0, 2, 3, 1>) matvec<Q8_0, 2, 3, 1>;
+template [[host_name("matvec_q8_0_4")]] kernel decltype(matvec<Q8_0, 4, 4, 1>) matvec<Q8_0, 4, 4, 1>;
+template [[host_name("matvec_divided_q8_0_1")]] kernel decltype(matvec<Q8_0, 2, 1, 2>) matvec<Q8_0, 2, 1, 2>;
+template [[host_name("matvec_divided_q8_0_2")]] kernel decltype(matvec<Q8_0, 2, 2, 2>) matvec<Q8_0, 2, 2, 2>;
+template [[host_name("matvec_divided_q8_0_3")]] kernel decltype(matvec<Q8_0, 2, 3, 2>) matvec<Q8_0, 2, 3, 2>;
+template [[host_name("matvec_divided_q8_0_4")]] kernel decltype(matvec<Q8_0, 4, 4, 2>) matvec<Q8_0, 4, 4, 2>;
+template [[host_name("matvec_staged_q8_0_1")]] kernel decltype(matvec_staged<Q8_0, 1, 1>) matvec_staged<Q8_0, 1, 1>;
+template [[host_name("matvec_staged_q8_0_2")]] kernel decltype(matvec_staged<Q8_0, 2, 2>) matvec_staged<Q8_0, 2, 2>;
+template [[host_name("matvec_staged_q8_0_3")]] kernel decltype(matvec_staged<Q8_0, 2, 3>) matvec_staged<Q8_0, 2, 3>;
+template [[host_name("matvec_staged_q8_0_4")]] kernel decltype(matvec_staged<Q8_0, 2, 4>) matvec_staged<Q8_0, 2, 4>;
 template [[host_name("matmul_q8_0_8")]] kernel decltype(matmul<Q8_0, 8>) matmul<Q8_0, 8>;
 template [[host_name("matmul_q8_0_16")]] kernel decltype(matmul<Q8_0, 16>) matmul<Q8_0, 16>;
 template [[host_name("matmul_q8_0_32")]] kernel decltype(matmul<Q8_0, 32>) matmul<Q8_0, 32>;

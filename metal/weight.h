@@ -106,6 +106,13 @@ METAL_FUNC void scale16(thread float2 &scale, thread float2 &low) {
     low.y = fma(scale.y, 64.0f, low.y);
     scale.y *= 0.0625f;
 }
+// High nibbles with a fifth bit, also in place, and also to be scaled by scale16(): 16 (64 + number). Bits 8 and 24 of `even` are
+// the fifth bits of bytes 0 and 2, those of `odd` of bytes 1 and 3.
+METAL_FUNC float4 high_five_bits4(uint word, uint even, uint odd, uint halves) {
+    const half2 e = as_type<half2>((word & 0x00f000f0u) | ((even & 0x01000100u) ^ halves));
+    const half2 o = as_type<half2>((word >> 8 & 0x00f000f0u) | ((odd & 0x01000100u) ^ halves));
+    return float4(float(e.x), float(o.x), float(e.y), float(o.y));
+}
 // Each byte's bit or bits from `from` up, moved to `to`; the other bits are to be masked.
 METAL_FUNC uint moved(uint word, uint from, uint to) { return rotate(word, (to - from) & 31u); }
 

@@ -100,10 +100,15 @@ struct Q5_1 {
     static METAL_FUNC void scales(thread const Raw &raw, ushort, thread float2 &scale, thread float2 &low) {
         scale = float2(low_half(raw.header.x));
         low = float2(-high_half(raw.header.x));
+        scale16(scale, low);
     }
     static METAL_FUNC float4 quarter(thread const Raw &raw, ushort, ushort part, ushort k, uint halves) {
         const uint2 two = raw.nibbles[k / 2];
-        return five_bits(k % 2 == 0 ? two.x : two.y, raw.header.y, part, k, 0.0h, halves);
+        const uint nibbles = k % 2 == 0 ? two.x : two.y;
+        if (part == 0)
+            return five_bits(nibbles, raw.header.y, part, k, 0.0h, halves);
+        const uint bits = (raw.header.y >> (16 + 4 * k) & 15u) * 0x00204081u; // as in spread_bits()
+        return high_five_bits4(nibbles, bits << 8, bits, halves);
     }
 };
 

@@ -18,6 +18,7 @@ from engines import decode, open_engine, prefill, stepwise
 from metal_shape import MUSE_30B
 from metal_sim import fake_metal
 from toy import ALL_TYPES, ARCHITECTURES, write_toy
+from toy_vocab import bpe_vocab
 
 from muser.errors import DeviceError, ParameterError, UnhealthyError, UnsupportedModelError
 
@@ -53,6 +54,28 @@ def test_float_models_agree_with_the_cpu_device(arch: str, tmp_path: Path) -> No
         prefill(engine, IDS, slot=1)
         results.append(np.stack([prefill(engine, IDS), decode(engine, 5), decode(engine, 6, slot=1)]))
     assert relative_rms(results[1], results[0]) < 2e-3
+
+
+def test_the_head_of_a_large_vocabulary_and_a_long_ffn_down(tmp_path: Path) -> None:
+    """Kernels that the shape chooses: a row's bits are the same alone and together, and right."""
+    vocab = bpe_vocab("muse-glimmer")
+    more = range(len(vocab.tokens), 24600)
+    vocab.tokens += [f"more {i}" for i in more]
+    vocab.types += [vocab.types[0]] * len(more)
+    path = tmp_path / "toy.gguf"
+    write_toy(path, "muse-glimmer", quant="F16", vocab=vocab, layers=1, pattern=[False])
+    engines = [open_engine(path, device=device, slots=2, context=32) for device in ("cpu", "metal", "metal")]
+    with fake_metal.setting(trace=1):
+        for engine in engines:
+            prefill(engine, IDS[:3]), prefill(engine, IDS[3:5], slot=1)
+        fake_metal.take_trace()
+        alone = [[decode(engine, 5), decode(engine, 6, slot=1)] for engine in engines[:2]]
+        engines[2].decode_group([0, 1], [5, 6], timeout=60.0)
+        names = " ".join(line for line in fake_metal.take_trace() if line.startswith("dispatch "))
+    assert relative_rms(np.stack(alone[1]), np.stack(alone[0])) < 2e-3
+    assert [engines[2].logits(i).tobytes() for i in (0, 1)] == [row.tobytes() for row in alone[1]]
+    for kernel in ("matvec_staged_f16_", "matvec_divided_f16_"):
+        assert kernel + "1" in names and kernel + "2" in names
 
 
 def test_q8_0_keys_agree_with_the_cpu_device_which_takes_them_over(tmp_path: Path) -> None:

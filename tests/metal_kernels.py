@@ -79,8 +79,19 @@ def in_lane_order(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def glu_outputs(quant: str, width: int) -> int:
-    """Of a SIMD-group of matvec_glu, as in csrc/device/metal/product_recorder.mm."""
+def matvec_outputs(quant: str, width: int) -> int:
+    """Of a SIMD-group of matvec, as in csrc/device/metal/product_recorder.mm."""
+    return 4 if quant == "Q8_0" and width == 4 else 2
+
+
+def staged_halves(rows: int) -> list[int]:
+    """The rows of each half of a matrix that matvec_staged multiplies alone, and where the second begins."""
+    second = rows // 4 * 2
+    return [rows - second, second]
+
+
+def staged_outputs(quant: str, width: int) -> int:
+    """Of each matrix of a SIMD-group of matvec_staged, as in csrc/device/metal/product_recorder.mm."""
     return (1 if width == 1 else 2) * (1 if quant in _ONE_RUN else 2)
 
 

@@ -8,11 +8,21 @@ from __future__ import annotations
 import gguf
 import numpy as np
 import pytest
-from metal_kernels import EXACT_MODES, HALVES, MODES, from_lane_order, glu_outputs, in_lane_order, packed, run
+from metal_kernels import (
+    EXACT_MODES,
+    HALVES,
+    MODES,
+    from_lane_order,
+    in_lane_order,
+    matvec_outputs,
+    packed,
+    run,
+    staged_halves,
+    staged_outputs,
+)
 from quant_blocks import ALL_TYPES, block_size, random_weights
 
 GROUPS = 2  # SIMD-groups a threadgroup
-OUTPUTS = 2  # of a matvec's SIMD-group
 
 def matrix(quant: str, rows: int, cols: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The stored bytes, uint8 [rows, bytes], and their values, float64 [rows, cols]."""
@@ -37,9 +47,13 @@ def four(items: list) -> list:
     return (items + [items[0]] * 4)[:4]
 
 
-def matvec(quant: str, mode: str, stored: list[np.ndarray], biases: list[np.ndarray | None], x: np.ndarray, **extra) -> list:
+def matvec(
+    quant: str, mode: str, stored: list[np.ndarray], biases: list[np.ndarray | None], x: np.ndarray, kind: str = "", **extra
+) -> list:
+    """``kind`` is "", "divided" or, of one matrix, "staged"."""
     cols = x.shape[1]
-    tiles = [-(-len(w) // OUTPUTS) for w in stored]
+    rows = [len(w) for w in stored]
+    tiles = [-(-n // matvec_outputs(quant, len(x))) for n in rows]
     lanes = in_lane_order(x)
     outs = [np.full((len(x), len(w) + 3), np.nan, np.float32) for w in stored]
     args = packed(
@@ -50,7 +64,7 @@ def matvec(quant: str, mode: str, stored: list[np.ndarray], biases: list[np.ndar
         x_stride=lanes.shape[1],
         n_matrices=len(stored),
         first_tile=[sum(tiles[:i]) for i in range(len(stored))],
-        rows=[len(w) for w in stored],
+        rows=staged_halves(rows[0]) if kind == "staged" else rows,
         out_stride=[o.shape[1] for o in outs],
         biases=sum(1 << i for i, b in enumerate(biases) if b is not None),
         scale=extra.get("scale", 1.0),
@@ -59,20 +73,36 @@ def matvec(quant: str, mode: str, stored: list[np.ndarray], biases: list[np.ndar
     )
     bound = [b if b is not None else outs[0] for b in biases]
     buffers = [args, lanes, *four(stored), *four(bound), *four(outs)]
-    run(quant.lower(), f"matvec_{quant.lower()}_{len(x)}", mode, buffers, (-(-sum(tiles) // GROUPS),), 32 * GROUPS)
+    grid = -(-sum(tiles) // (GROUPS // 2 if kind == "divided" else GROUPS))
+    if kind == "staged":
+        half, second = staged_halves(rows[0])
+        buffers = [args, lanes, stored[0], stored[0][second:], bound[0], bound[0], outs[0]]
+        grid = -(-half // (staged_outputs(quant, len(x)) * GROUPS))
+    name = "_".join(["matvec", *([kind] if kind else []), quant.lower(), str(len(x))])
+    run(quant.lower(), name, mode, buffers, (grid,), 32 * GROUPS)
     return [o[:, : len(w)] for o, w in zip(outs, stored)]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("quant", ALL_TYPES)
 def test_a_row_is_the_same_at_every_width_and_right(quant: str, mode: str) -> None:
-    cols = columns(quant)
+    same_at_every_width_and_right(quant, mode, "", columns(quant))
+
+
+# Divided: a last tile that is not whole belongs to the first SIMD-group of two, or to the second; rows that are no tile.
+@pytest.mark.parametrize("quant, cols", [(q, columns(q)) for q in ALL_TYPES] + [("Q4_K", 2304), ("Q8_0", 1056), ("Q6_K", 2048)])
+@pytest.mark.parametrize("kind", ("divided", "staged"))
+def test_a_row_of_other_shapes_is_the_same_at_every_width_and_right(quant: str, cols: int, kind: str) -> None:
+    same_at_every_width_and_right(quant, "check", kind, cols)
+
+
+def same_at_every_width_and_right(quant: str, mode: str, kind: str, cols: int) -> None:
     stored, values = matrix(quant, 11, cols, 1)
     x = np.random.default_rng(2).standard_normal((4, cols)).astype(np.float32)
-    alone = [matvec(quant, mode, [stored], [None], x[i : i + 1])[0] for i in range(4)]
-    for width in {"fast": (2, 3, 4), "check": (4,)}.get(mode, ()):
-        for first in range(5 - width):
-            (out,) = matvec(quant, mode, [stored], [None], x[first : first + width])
+    alone = [matvec(quant, mode, [stored], [None], x[i : i + 1], kind)[0] for i in range(4)]
+    for width in {"fast": (2, 3, 4), "check": (4,) if kind == "" else (2, 3, 4)}.get(mode, ()):
+        for first in range(5 - width) if kind == "" else (0,):
+            (out,) = matvec(quant, mode, [stored], [None], x[first : first + width], kind)
             for i in range(width):
                 assert out[i].tobytes() == alone[first + i][0].tobytes(), f"width {width}, row {i}"
     close(np.concatenate(alone), values, x)
@@ -90,16 +120,23 @@ def test_whole_tiles_and_what_is_left(quant: str, cols: int) -> None:
         assert alone.tobytes() == out[i].tobytes()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_four_matrices_in_one_dispatch_with_biases_scale_and_cap(mode: str) -> None:
+@pytest.mark.parametrize("mode, kind", [(m, "") for m in MODES] + [("check", "divided")])
+def test_four_matrices_in_one_dispatch_with_biases_scale_and_cap(mode: str, kind: str) -> None:
     rng = np.random.default_rng(3)
     made = [matrix("Q8_0", rows, 64, rows) for rows in (9, 4, 1, 6)]
     biases = [rng.standard_normal(len(w)).astype(np.float32) if i % 2 == 0 else None for i, (w, _) in enumerate(made)]
     x = rng.standard_normal((2, 64)).astype(np.float32)
-    outs = matvec("Q8_0", mode, [w for w, _ in made], biases, x, scale=0.5, softcap=2.0)
+    outs = matvec("Q8_0", mode, [w for w, _ in made], biases, x, kind, scale=0.5, softcap=2.0)
     for out, (_, values), bias in zip(outs, made, biases):
         expected = 2.0 * np.tanh((x @ values.T + (0 if bias is None else bias)) * 0.5 / 2.0)
         np.testing.assert_allclose(out, expected, atol=2e-6)
+
+
+def test_one_staged_matrix_with_a_bias_scale_and_cap() -> None:
+    stored, values = matrix("Q8_0", 9, 64, 9)
+    x, bias = (np.random.default_rng(s).standard_normal(n).astype(np.float32) for s, n in ((3, (2, 64)), (4, 9)))
+    (out,) = matvec("Q8_0", "check", [stored], [bias], x, "staged", scale=0.5, softcap=2.0)
+    np.testing.assert_allclose(out, 2.0 * np.tanh((x @ values.T + bias) * 0.5 / 2.0), atol=2e-6)
 
 
 def glu(quant: str, mode: str, gate: np.ndarray, up: np.ndarray, x: np.ndarray, gelu: int = 0, groups: int = GROUPS) -> np.ndarray:
@@ -107,9 +144,9 @@ def glu(quant: str, mode: str, gate: np.ndarray, up: np.ndarray, x: np.ndarray, 
     out = np.full((width, 512), np.nan, np.float32)
     args = packed("ProductArgs", cols=x.shape[1], row_bytes=gate.shape[1], n_rows=width, x_stride=lanes.shape[1],
                   n_matrices=2, rows=[n, n], out_stride=[512, 512], scale=1.0, gelu=gelu, halves=HALVES)  # fmt: skip
-    grid = (-(-n // (glu_outputs(quant, width) * groups)),)
+    grid = (-(-n // (staged_outputs(quant, width) * groups)),)
     buffers = [args, lanes, gate, up, out, out, out]
-    run(quant.lower(), f"matvec_glu_{quant.lower()}_{width}", mode, buffers, grid, 32 * groups)
+    run(quant.lower(), f"matvec_staged_{quant.lower()}_{width}", mode, buffers, grid, 32 * groups)
     return from_lane_order(out, n)
 
 

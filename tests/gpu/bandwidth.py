@@ -12,7 +12,7 @@ from metal_sim import cuda
 from metal_sim.cuda import Graph, Launch, Library, Memory
 from quant_blocks import ALL_TYPES
 
-from .shapes import OUTPUTS, REGISTERS, Product
+from .shapes import Product, kind, registers
 
 Stored = Callable[[str, tuple[int, int]], np.ndarray]
 GATE, DOWN, HEAD = (19968, 6656), (6656, 19968), (202048, 6656)  # of Muse Glimmer
@@ -62,27 +62,30 @@ def line(label: str, n_bytes: int, peak: float, launches: Callable[[int], Sequen
 
 
 class Kernels:
-    """A file's kernels at each width, and inputs for them."""
+    """A file's kernels of a kind at each width."""
 
-    def __init__(self, ptx: Path) -> None:
-        self._of = {n: Library(ptx, n) for n in (128, *REGISTERS.values())}
+    def __init__(self, ptx: Path, quant: str, kind: str) -> None:
+        limits = {width: registers(quant, width, kind) for width in (1, 2, 3, 4)}
+        of_limit = {n: Library(ptx, n) for n in set(limits.values())}
+        self._of = {width: of_limit[n] for width, n in limits.items()}
 
     def at(self, width: int) -> Library:
-        return self._of[REGISTERS.get(width, 128)]
+        return self._of[width]
 
 
 def inputs(width: int, cols: int) -> np.ndarray:
     return np.random.default_rng(2).standard_normal((width, cols)).astype(np.float32)
 
 
-def matvec(ptx: Path, label: str, quant: str, peak: float, blocks: np.ndarray, cols: int, outputs: int = OUTPUTS) -> None:
-    kernels, product = Kernels(ptx), Product(blocks, cols, copies=max(1, round(WEIGHTS / blocks.nbytes)))
-    name = f"matvec_{quant.lower()}"
-    line(label, blocks.nbytes, peak, lambda n: product.matvecs(kernels.at(n), name, inputs(n, cols), outputs)[0])
+def matvec(ptx: Path, label: str, quant: str, peak: float, blocks: np.ndarray, cols: int, outputs: int = 0) -> None:
+    what = kind(len(blocks), cols)
+    kernels, product = Kernels(ptx, quant, what), Product(blocks, cols, copies=max(1, round(WEIGHTS / blocks.nbytes)))
+    line(label, blocks.nbytes, peak, lambda n: product.matvecs(kernels.at(n), quant, inputs(n, cols), what, outputs)[0])
 
 
 def glu(ptx: Path, label: str, quant: str, peak: float, blocks: np.ndarray, cols: int) -> None:
-    kernels, product = Kernels(ptx), Product(blocks, cols, copies=2 * max(1, round(WEIGHTS / blocks.nbytes / 2)))
+    kernels = Kernels(ptx, quant, "staged")
+    product = Product(blocks, cols, copies=2 * max(1, round(WEIGHTS / blocks.nbytes / 2)))
     line(label, 2 * blocks.nbytes, peak, lambda n: product.glus(kernels.at(n), quant, inputs(n, cols))[0])
 
 

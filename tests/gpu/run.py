@@ -14,7 +14,7 @@ from metal_sim.cuda import Library, Memory
 from quant_blocks import ALL_TYPES, random_weights
 
 from . import bandwidth, rows
-from .shapes import REGISTERS, Product
+from .shapes import Product, registers
 
 PTX = Path(__file__).resolve().parent.parent.parent / "build" / "gpu"
 FULL, SMALL = (19968, 6656), (75, 768)  # a Muse Glimmer FFN matrix; a shape with tails
@@ -54,28 +54,34 @@ def fetched(out: Memory, shape: tuple[int, int]) -> np.ndarray:
     return array
 
 
+def matvecs(product: Product, ptx: Path, quant: str, kind: str, x: np.ndarray, w: np.ndarray) -> None:
+    libraries = {n: Library(ptx, registers(quant, n, kind)) for n in (1, 2, 3, 4)}
+    alone = []
+    for i in range(4):
+        (launch,), out = product.matvecs(libraries[1], quant, x[i : i + 1], kind)
+        launch()
+        alone.append(fetched(out, (1, product.rows))[0])
+    same = True
+    for width in (1, 2, 3, 4):
+        (launch,), out = product.matvecs(libraries[width], quant, x[:width], kind)
+        for _ in range(REPEATS):
+            launch()
+            got = fetched(out, (width, product.rows))
+            same = same and all(got[i].tobytes() == alone[i].tobytes() for i in range(width))
+    worst = error(np.stack(alone), x, w)
+    check(f"{quant} matvec {kind} ({product.rows}, {product.cols})", worst < 3e-6, f"error {worst:.1e}")
+    check(f"{quant} rows bit-identical at widths 1-4, {REPEATS} repeats", same)
+
+
 def products(quant: str, shape: tuple[int, int]) -> None:
     name, ptx = quant.lower(), PTX / f"{quant.lower()}.ptx"
-    library, one = Library(ptx), Library(ptx, REGISTERS[1])
+    library = Library(ptx)
     blocks = stored(quant, shape)
     w = values(blocks[:64], quant, shape[1])
     product = Product(blocks, shape[1])
     x = np.random.default_rng(2).standard_normal((4, shape[1])).astype(np.float32)
-    alone = []
-    for i in range(4):
-        (launch,), out = product.matvecs(one, f"matvec_{name}", x[i : i + 1])
-        launch()
-        alone.append(fetched(out, (1, shape[0]))[0])
-    same = True
-    for width in (1, 2, 3, 4):
-        (launch,), out = product.matvecs(library, f"matvec_{name}", x[:width])
-        for _ in range(REPEATS):
-            launch()
-            got = fetched(out, (width, shape[0]))
-            same = same and all(got[i].tobytes() == alone[i].tobytes() for i in range(width))
-    worst = error(np.stack(alone), x, w)
-    check(f"{quant} matvec {shape}", worst < 3e-6, f"error {worst:.1e}")
-    check(f"{quant} rows bit-identical at widths 1-4, {REPEATS} repeats", same)
+    for kind in ("", "divided", "staged"):
+        matvecs(product, ptx, quant, kind, x, w)
 
     many = np.random.default_rng(3).standard_normal((67, shape[1])).astype(np.float32)
     results = {}
@@ -90,7 +96,7 @@ def products(quant: str, shape: tuple[int, int]) -> None:
 
 def glus(quant: str, shape: tuple[int, int]) -> None:
     """silu(gate) * up of a matrix with itself, whose values are known by now: rows alone and together."""
-    library, one = Library(PTX / f"{quant.lower()}.ptx"), Library(PTX / f"{quant.lower()}.ptx", REGISTERS[1])
+    library, one = Library(PTX / f"{quant.lower()}.ptx"), Library(PTX / f"{quant.lower()}.ptx", registers(quant, 1, "staged"))
     blocks = stored(quant, shape)
     w = values(blocks[:64], quant, shape[1])
     product = Product(blocks, shape[1], copies=2)

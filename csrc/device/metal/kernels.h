@@ -28,10 +28,11 @@ class Kernels {
     void prepare(gguf::BlockType type);
 
     const Kernel &embed(gguf::BlockType type);
-    const Kernel &matvec(gguf::BlockType type, uint32_t rows);     // 1..4
-    const Kernel &matvec_glu(gguf::BlockType type, uint32_t rows); // 1..4
+    const Kernel &matvec(gguf::BlockType type, uint32_t rows); // 1..4
+    const Kernel &matvec_divided(gguf::BlockType type, uint32_t rows);
+    const Kernel &matvec_staged(gguf::BlockType type, uint32_t rows);
     const Kernel &matmul(gguf::BlockType type, uint32_t tile_rows); // 8, 16, 32
-    const Kernel &attention(KvType type, uint32_t vectors);        // 1, 2, 4, 8, 16
+    const Kernel &attention(KvType type, uint32_t vectors);         // 1, 2, 4, 8, 16
     const Kernel &store(KvType type);
     const Kernel &residual_norm();
     const Kernel &merge_attention();

@@ -14,7 +14,7 @@ namespace muser::metal {
 namespace {
 
 enum Slot : size_t { kResidualNorm, kMerge, kGlu, kCopy, kArgmax, kStore, kAttention = kStore + 3, kWeights = kAttention + 3 * 5 };
-constexpr size_t kSlotsOfType = 16; // matvec 0..3, matvec_glu 4..7, matmul 8..10, embed 11
+constexpr size_t kSlotsOfType = 16; // matvec 0..3, matvec_staged 4..7, matmul 8..10, embed 11, matvec_divided 12..15
 
 size_t weight_slot(gguf::BlockType type, size_t which) { return kWeights + static_cast<size_t>(type) * kSlotsOfType + which; }
 
@@ -81,9 +81,13 @@ const Kernel &Kernels::matvec(gguf::BlockType type, uint32_t rows) {
     return at(weight_slot(type, rows - 1),
               [&] { return std::pair(lower_name(type), "matvec_" + lower_name(type) + "_" + std::to_string(rows)); });
 }
-const Kernel &Kernels::matvec_glu(gguf::BlockType type, uint32_t rows) {
+const Kernel &Kernels::matvec_divided(gguf::BlockType type, uint32_t rows) {
+    return at(weight_slot(type, 12 + rows - 1),
+              [&] { return std::pair(lower_name(type), "matvec_divided_" + lower_name(type) + "_" + std::to_string(rows)); });
+}
+const Kernel &Kernels::matvec_staged(gguf::BlockType type, uint32_t rows) {
     return at(weight_slot(type, 4 + rows - 1),
-              [&] { return std::pair(lower_name(type), "matvec_glu_" + lower_name(type) + "_" + std::to_string(rows)); });
+              [&] { return std::pair(lower_name(type), "matvec_staged_" + lower_name(type) + "_" + std::to_string(rows)); });
 }
 const Kernel &Kernels::matmul(gguf::BlockType type, uint32_t tile_rows) {
     return at(weight_slot(type, 8 + tile_rows / 16),

@@ -38,10 +38,15 @@ class ProductRecorder {
     };
     Source source(Act in) const;
     Product product(const Projection &projection) const;
+    ProductArgs args_of(const Source &source, const Product &first) const; // less what there is one of for each matrix
     // Up to four products of one type.
     void encode(const Source &source, std::span<const Product> products, float scale, float softcap);
     void encode_all(Act in, std::span<const Projection> projections);
     bool glu_in_product(Activation activation);
+    void encode_staged(const Source &source, const Product &product, float scale, float softcap);
+    // Of two matrices, or of the halves of one that is given twice; `second` is where the second begins.
+    void dispatch_staged(const Source &in, const ProductArgs &args, const Product &a, const Product &b, const Place &second,
+                         const Place &out, Resources written);
 
     PassState &state_;
     Act waiting_in_ = Act::normed;

@@ -1,5 +1,7 @@
-// Arguments and bindings of the product kernels (metal/matvec.h, matvec_glu.h, matmul.h, glu.metal).
+// Arguments and bindings of the product kernels (metal/matvec.h, matvec_staged.h, matmul.h, glu.metal).
 #import "device/metal/product_recorder.h"
+
+#include <algorithm>
 
 #include "device/metal/require.h"
 
@@ -8,19 +10,28 @@ namespace muser::metal {
 namespace {
 
 constexpr uint32_t kGroups = 4;        // SIMD-groups of a threadgroup
-constexpr uint32_t kOutputs = 2;       // of a matvec's SIMD-group: NR of metal/<type>.metal
 constexpr uint32_t kTileOutputs = 16;  // of a matmul's SIMD-group
 constexpr uint32_t kGluThreads = 256;
 constexpr uint32_t kHalves = 0x64006400; // of metal/weight.h
 
+constexpr uint64_t kManyOutputs = 24576;
+
 uint32_t parts(uint32_t n, uint32_t of) { return (n + of - 1) / of; }
 
-// Outputs of a matvec_glu's SIMD-group: N of metal/<type>.metal, for each of the rows that its lanes stand for (kRuns).
-uint32_t glu_outputs(gguf::BlockType type, uint32_t n_rows) {
+// Outputs of a matvec's SIMD-group: NR of metal/<type>.metal.
+uint32_t matvec_outputs(gguf::BlockType type, uint32_t n_rows) { return type == gguf::BlockType::Q8_0 && n_rows == 4 ? 4 : 2; }
+
+// Outputs of each matrix of a matvec_staged's SIMD-group: N of metal/<type>.metal, for each of the rows that its lanes stand
+// for (kRuns).
+uint32_t staged_outputs(gguf::BlockType type, uint32_t n_rows) {
     using enum gguf::BlockType;
     const uint32_t runs = type == F32 || type == F16 || type == BF16 || type == Q8_0 ? 1 : 2;
     return (n_rows == 1 ? 1 : 2) * runs;
 }
+
+// Of one to four rows: by the shape alone, so that a row's sums are the same at every width. Measured, see docs/metal.md.
+bool staged(uint64_t outputs) { return outputs >= kManyOutputs; }
+bool divided(uint64_t outputs, uint64_t cols) { return cols >= 2 * outputs; }
 
 uint32_t tile_rows(uint32_t n_rows) { return n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 32; }
 
@@ -39,19 +50,31 @@ ProductRecorder::Product ProductRecorder::product(const Projection &p) const {
     return {&matrix_of(*p.weight), p.bias, w.act(p.out), w.stride(p.out), bit(p.out)};
 }
 
-void ProductRecorder::encode(const Source &source, std::span<const Product> products, float scale, float softcap) {
-    const gguf::BlockType type = products[0].weight->type;
-    const Kernel &kernel = state_.few ? state_.kernels.matvec(type, source.n_rows)
-                                      : state_.kernels.matmul(type, tile_rows(source.n_rows));
-    const uint32_t threads = kernel.threads(kGroups * 32);
-    const uint32_t outputs = state_.few ? kOutputs : threads / 32 * kTileOutputs; // of a tile
+ProductArgs ProductRecorder::args_of(const Source &source, const Product &first) const {
     ProductArgs args{};
     args.cols = source.cols;
-    args.row_bytes = products[0].weight->row_bytes;
+    args.row_bytes = first.weight->row_bytes;
     args.n_rows = source.n_rows;
     args.x_stride = source.stride;
-    args.n_matrices = static_cast<uint32_t>(products.size());
     args.halves = kHalves;
+    args.scale = 1.0f;
+    return args;
+}
+
+void ProductRecorder::encode(const Source &source, std::span<const Product> products, float scale, float softcap) {
+    if (state_.few && products.size() == 1 && staged(products[0].weight->rows))
+        return encode_staged(source, products[0], scale, softcap);
+    const gguf::BlockType type = products[0].weight->type;
+    const auto long_rows = [&](const Product &p) { return divided(p.weight->rows, source.cols); };
+    const bool divide = state_.few && std::ranges::all_of(products, long_rows);
+    const Kernel &kernel = !state_.few ? state_.kernels.matmul(type, tile_rows(source.n_rows))
+                           : divide    ? state_.kernels.matvec_divided(type, source.n_rows)
+                                       : state_.kernels.matvec(type, source.n_rows);
+    const uint32_t of_tile = divide ? 64 : 32; // threads of a matvec
+    const uint32_t threads = kernel.threads(kGroups * 32) / of_tile * of_tile;
+    const uint32_t outputs = state_.few ? matvec_outputs(type, source.n_rows) : threads / 32 * kTileOutputs; // of a tile
+    ProductArgs args = args_of(source, products[0]);
+    args.n_matrices = static_cast<uint32_t>(products.size());
     args.scale = scale;
     args.softcap = softcap;
     uint32_t tiles = 0;
@@ -76,7 +99,7 @@ void ProductRecorder::encode(const Source &source, std::span<const Product> prod
         e.bind(6 + i, p.bias ? vector_of(*p.bias) : p.out);
         e.bind(10 + i, p.out);
     }
-    const MTLSize grid = state_.few ? MTLSizeMake(parts(tiles, threads / 32), 1, 1)
+    const MTLSize grid = state_.few ? MTLSizeMake(parts(tiles, threads / of_tile), 1, 1)
                                     : MTLSizeMake(tiles, parts(source.n_rows, tile_rows(source.n_rows)), 1);
     e.dispatch(grid, threads, source.bit, written);
 }
@@ -119,33 +142,47 @@ bool ProductRecorder::glu_in_product(Activation activation) {
     if (gate.weight->type != up.weight->type)
         return false;
     const Source in = source(waiting_in_);
-    const Kernel &kernel = state_.kernels.matvec_glu(gate.weight->type, in.n_rows);
-    const uint32_t threads = kernel.threads(kGroups * 32);
-    ProductArgs args{};
-    args.cols = in.cols;
-    args.row_bytes = gate.weight->row_bytes;
-    args.n_rows = in.n_rows;
-    args.x_stride = in.stride;
+    ProductArgs args = args_of(in, gate);
     args.n_matrices = 2;
-    args.halves = kHalves;
     args.rows[0] = args.rows[1] = static_cast<uint32_t>(gate.weight->rows);
     args.out_stride[0] = gate.out_stride;
     args.biases = (gate.bias ? 1u : 0u) | (up.bias ? 2u : 0u);
-    args.scale = 1.0f;
     args.gelu = activation == Activation::gelu_tanh;
+    dispatch_staged(in, args, gate, up, *up.weight->place, state_.workspace.glu_out(), bit(kGluOut));
+    waiting_.clear();
+    return true;
+}
+
+void ProductRecorder::encode_staged(const Source &source, const Product &p, float scale, float softcap) {
+    require(p.weight->cols == source.cols, "the columns of a matrix and the width of its input differ");
+    const auto rows = static_cast<uint32_t>(p.weight->rows);
+    ProductArgs args = args_of(source, p);
+    args.n_matrices = 1;
+    args.rows[1] = rows / 4 * 2; // even: two rows are whole words
+    args.rows[0] = rows - args.rows[1];
+    args.out_stride[0] = p.out_stride;
+    args.biases = p.bias ? 1u : 0u;
+    args.scale = scale;
+    args.softcap = softcap;
+    Place second = *p.weight->place;
+    second.offset += uint64_t(args.rows[1]) * args.row_bytes;
+    dispatch_staged(source, args, p, p, second, p.out, p.bit);
+}
+
+void ProductRecorder::dispatch_staged(const Source &in, const ProductArgs &args, const Product &a, const Product &b,
+                                      const Place &second, const Place &out, Resources written) {
+    const Kernel &kernel = state_.kernels.matvec_staged(a.weight->type, in.n_rows);
+    const uint32_t threads = kernel.threads(kGroups * 32), outputs = threads / 32 * staged_outputs(a.weight->type, in.n_rows);
     PassEncoder &e = state_.encoder;
     e.use(kernel);
     e.args(args);
     e.bind(1, in.place);
-    e.bind(2, *gate.weight->place);
-    e.bind(3, *up.weight->place);
-    e.bind(4, gate.bias ? vector_of(*gate.bias) : gate.out);
-    e.bind(5, up.bias ? vector_of(*up.bias) : up.out);
-    e.bind(6, state_.workspace.glu_out());
-    const uint32_t outputs = threads / 32 * glu_outputs(gate.weight->type, in.n_rows);
-    e.dispatch(MTLSizeMake(parts(args.rows[0], outputs), 1, 1), threads, in.bit, bit(kGluOut));
-    waiting_.clear();
-    return true;
+    e.bind(2, *a.weight->place);
+    e.bind(3, second);
+    e.bind(4, a.bias ? vector_of(*a.bias) : a.out);
+    e.bind(5, b.bias ? vector_of(*b.bias) : b.out);
+    e.bind(6, out);
+    e.dispatch(MTLSizeMake(parts(args.rows[0], outputs), 1, 1), threads, in.bit, written);
 }
 
 void ProductRecorder::glu(Activation activation) {

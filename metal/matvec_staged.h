@@ -1,9 +1,9 @@
 // activation(gate) * up of two matrices of the same shape, for one to four rows: the largest dispatch of a layer, and so large
-// that its inputs are staged. The SIMD-groups of a threadgroup walk the columns together, 512 at a time: the inputs are copied
-// into threadgroup memory once for all of them, and their sums, for types with a minimum, are made on the way. 32 / kRuns
-// lanes take a tile of one row, so that those of most types work on two rows side by side. As in matvec.h, an output's sum is
-// the same chain of operations whatever N and R are. The input is in lane order, and so is the output, for the product that
-// follows.
+// that its inputs are staged; or one matrix with as many outputs, as a head is. The SIMD-groups of a threadgroup walk the
+// columns together, 512 at a time: the inputs are copied into threadgroup memory once for all of them, and their sums, for types
+// with a minimum, are made on the way. 32 / kRuns lanes take a tile of one row, so that those of most types work on two rows side
+// by side. As in matvec.h, an output's sum is the same chain of operations whatever N and R are. The input is in lane order, and
+// so is the output of gate and up, for the product that follows.
 #pragma once
 
 #include "matvec.h"
@@ -103,20 +103,21 @@ METAL_FUNC void staged_tile(thread const WeightRows<NR> &rows, uint tile, bool w
             sums[r][c] = whole || in_row < units ? ends[r][c] : sums[r][c];
 }
 
-// N outputs of each row of lanes.
+// N outputs of each matrix a row of lanes. One matrix is halves of the same size as its gate and its up, which may share rows in
+// the middle, and its outputs are what they are; rows[1] is where the second half begins.
 template <typename W, short N, short R>
-kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const float *x [[buffer(1)]],
-                       device const uchar *gate [[buffer(2)]], device const uchar *up [[buffer(3)]],
-                       device const float *gate_bias [[buffer(4)]], device const float *up_bias [[buffer(5)]],
-                       device float *out [[buffer(6)]], uint threadgroup_index [[threadgroup_position_in_grid]],
-                       ushort lane [[thread_index_in_simdgroup]], ushort group [[simdgroup_index_in_threadgroup]],
-                       ushort n_groups [[simdgroups_per_threadgroup]]) {
+kernel void matvec_staged(constant ProductArgs &args [[buffer(0)]], device const float *x [[buffer(1)]],
+                          device const uchar *gate [[buffer(2)]], device const uchar *up [[buffer(3)]],
+                          device const float *gate_bias [[buffer(4)]], device const float *up_bias [[buffer(5)]],
+                          device float *out [[buffer(6)]], uint threadgroup_index [[threadgroup_position_in_grid]],
+                          ushort lane [[thread_index_in_simdgroup]], ushort group [[simdgroup_index_in_threadgroup]],
+                          ushort n_groups [[simdgroups_per_threadgroup]]) {
     threadgroup float4 staged_in[128 * R];
     threadgroup float4 staged_sums[W::kLow ? 32 * R : 1];
     Staged<R> staged;
     staged.in = staged_in;
     staged.sums = (threadgroup float *)staged_sums;
-    Begin begin; // of the second matrix, which has as many outputs as the first, and no first tile either
+    Begin begin; // of the first tile of the last matrix: both have as many outputs
     load_begin(args, threadgroup_index * n_groups + group, begin);
     const ushort lanes = 32 / W::kRuns, row_of_lanes = lane / lanes;
     const uint first = (begin.tile * W::kRuns + row_of_lanes) * N, outputs = begin.outputs;
@@ -144,11 +145,17 @@ kernel void matvec_glu(constant ProductArgs &args [[buffer(0)]], device const fl
             sums[r][c] = W::kRuns == 1 ? tree_sum(sums[r][c]) : half_tree_sum(sums[r][c]);
     if (lane % lanes != 0)
         return;
+    const bool one = args.n_matrices == 1;
+    const uint from_second = one ? args.rows[1] : 0; // its first row
     UNROLLED for (short c = 0; c < R; ++c)
         UNROLLED for (short r = 0; r < N; ++r)
             if (first + r < outputs) {
+                const uint other = from_second + first + r;
                 const float a = finish(args, 0, gate_bias, first + r, sums[2 * r][c]);
-                const float b = finish(args, 1, up_bias, first + r, sums[2 * r + 1][c]);
-                out[ulong(c) * args.out_stride[0] + lane_order(first + r)] = activate(args.gelu, a) * b;
+                const float b = finish(args, one ? 0 : 1, up_bias, other, sums[2 * r + 1][c]);
+                device float *row = out + ulong(c) * args.out_stride[0];
+                row[one ? first + r : lane_order(first + r)] = one ? a : activate(args.gelu, a) * b;
+                if (one && other >= outputs) // the first half has those before
+                    row[other] = b;
             }
 }
