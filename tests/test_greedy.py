@@ -1,7 +1,8 @@
 """Engine.greedy: several tokens in one call, the same that decode() and an arg-max give one by one.
 
-On the CPU device it steps, and where nobody wants logits it reads only a part of some heads (tests/cpp/test_choose.cpp); on the simulated Metal device (tests/test_metal_device.py runs this file there) it is a chain
-of passes that hand the token to each other without the host.
+On the CPU device it steps, and where nobody wants logits it reads only a part of some heads (tests/cpp/test_choose.cpp); on
+the simulated Metal device (tests/test_metal_device.py runs this file there) it is a chain of passes that hand the token to
+each other without the host.
 """
 
 from __future__ import annotations

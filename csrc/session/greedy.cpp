@@ -43,7 +43,7 @@ GreedyRun Engine::State::greedy_by_steps(Session &session, int32_t token, int n,
             break;
         batcher.decode({session.id(), token, !keeps_logits}, wait);
         const int32_t chosen = keeps_logits ? first_maximum(*session.logits()) : choices[static_cast<size_t>(session.id())];
-        if (chosen < 0) { // the next call finds it again, and has nothing to return but logits that say why
+        if (chosen < 0) { // the next call finds it again, and has nothing to return but logits that say why: a second pass
             if (i > 0 || !keeps_logits)
                 forget_row();
             if (i == 0 && !keeps_logits)

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kBoundBytes = 256 * 1024; // of tiles whose bounds are found in one go: they are still near if more is wanted
 constexpr int kMostLanes = 32;
+static_assert(kFewRows == kRowsBeside);
 
 void raise(std::atomic<float> &reached, float logit) {
     float before = reached.load(std::memory_order_relaxed);
@@ -111,7 +112,7 @@ void HeadPlanner::run_choice(const PackedMatrix &matrix, float logit_scale, bool
                         w.logits_stride());
         for (int i = 0; i < n; ++i) {
             const ActivationRows row = input(own, i, thread);
-            for (int tile = from; tile < to; ++tile)
+            for (int tile = from; tile < to; ++tile) // a bound that is not known is +inf
                 if (!(w.logits(i)[tile] * logit_scale < reached_[i].load(std::memory_order_relaxed)))
                     look_at(matrix, logit_scale, row, i, tile, thread);
         }
@@ -120,9 +121,9 @@ void HeadPlanner::run_choice(const PackedMatrix &matrix, float logit_scale, bool
 
 void HeadPlanner::look_at(const PackedMatrix &matrix, float logit_scale, const ActivationRows &row, int i, int tile, int thread) {
     alignas(64) float logits[kMostLanes];
-    const auto lanes = static_cast<size_t>(matrix.lanes);
-    const size_t first = static_cast<size_t>(tile) * lanes, n = std::min<size_t>(lanes, matrix.rows - first);
-    kernels_.matmul(matrix, static_cast<uint64_t>(tile), static_cast<uint64_t>(tile) + 1, row, 1, logits - first, 0, nullptr);
+    const PackedMatrix part = one_tile(matrix, static_cast<uint64_t>(tile));
+    const size_t first = static_cast<size_t>(tile) * static_cast<size_t>(matrix.lanes), n = part.rows;
+    kernels_.matmul(part, 0, 1, row, 1, logits, 0, nullptr);
     Best &best = found_[static_cast<size_t>(thread)].of[i];
     for (size_t lane = 0; lane < n; ++lane)
         best.offer(logit_scale == 1.0f ? logits[lane] : logits[lane] * logit_scale, static_cast<int32_t>(first + lane));

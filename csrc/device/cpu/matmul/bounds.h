@@ -10,7 +10,8 @@
 // (2 blocks + 4) 2^-24 times the sum of the terms' magnitudes, d s 143 sum(|a|) at most. And 2^-100, for what subnormal
 // numbers lose: less than 2^-130 a block, where d is 2^-24 or more.
 //
-// Where anything overflows or is NaN the bound is not finite: an exact output can be NaN, or finite beyond it, only then.
+// An output can be NaN, or larger than this sum, only where the sum is not finite itself: -inf and NaN, too, come out of
+// MatmulKernels::bounds as +inf.
 #pragma once
 
 #include "device/cpu/matmul.h"
@@ -27,6 +28,16 @@ MUSER_INLINE PackedMatrix first_plane(const PackedMatrix &matrix) {
     high.type = kHighQ8;
     high.low = nullptr;
     return high;
+}
+
+// Tile `index` as a kSplitQ8 matrix by itself.
+MUSER_INLINE PackedMatrix one_tile(const PackedMatrix &matrix, uint64_t index) {
+    const auto lanes = static_cast<uint64_t>(matrix.lanes), left = matrix.rows - index * lanes;
+    PackedMatrix tile = matrix;
+    tile.rows = left < lanes ? left : lanes;
+    tile.data += index * matrix.tile_bytes;
+    tile.low += index * low_tile_bytes(matrix.type, matrix.cols, matrix.lanes);
+    return tile;
 }
 
 } // namespace muser::cpu
