@@ -117,6 +117,43 @@ def test_a_prompt_and_the_streams_beside_it_have_the_bits_of_their_own(toy, alon
     assert stats["prefill_pauses"] > 10
 
 
+def test_tokens_without_logits_beside_a_prompt(tmp_path):
+    """The second recorder chooses as the first one does, from half of the head (docs/architecture.md)."""
+    path = tmp_path / "llama.gguf"
+    write_toy(path, "llama", quant="Q8_0", context=1024)
+    solo = open_engine(path, device="cpu", context=1024)
+    solo.prefill(0, PROMPT, timeout=PATIENCE)
+    of_prompt, expected = solo.logits(0).tobytes(), []
+    for first in (3, 30, 100):
+        solo.reset(0)
+        tokens = [first]
+        for _ in range(40):
+            tokens.append(int(decode(solo, tokens[-1]).argmax()))
+        expected.append(tokens)
+    engine = open_with_pauses(path)
+    stop, texts = threading.Event(), [[], [], []]
+
+    def write(i):
+        while not stop.is_set():
+            engine.reset(i + 1)
+            tokens = [expected[i][0]]
+            while len(tokens) <= 40:
+                tokens += engine.greedy(i + 1, tokens[-1], 1, [], PATIENCE, False)
+            texts[i].append(tokens)
+
+    writers = [in_thread(partial(write, i)) for i in range(3)]
+    for _ in range(10):
+        engine.reset(0)
+        engine.prefill(0, PROMPT, timeout=PATIENCE)
+        assert engine.logits(0).tobytes() == of_prompt
+    stop.set()
+    for thread, errors in writers:
+        thread.join(PATIENCE)
+        assert not errors
+    assert all(text and all(tokens == expected[i] for tokens in text) for i, text in enumerate(texts))
+    assert engine.stats()["prefill_pauses"] > 10
+
+
 def test_two_prompts_at_once(toy, alone):
     """One pass is paused at a time: the other prompt's waits until it is through."""
     engine = open_with_pauses(toy)
