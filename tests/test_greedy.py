@@ -8,6 +8,7 @@ each other without the host.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,24 @@ def by_hand(path: Path, n: int, first: int) -> list[int]:
 def started(path: Path, slots: int = 1) -> tuple[_muser.Engine, int]:
     engine = open_engine(path, context=64, slots=slots)
     return engine, int(prefill(engine, PROMPT).argmax())
+
+
+def with_nan_logits(model: Path, path: Path) -> _muser.Engine:
+    """One that holds the prompt, of a copy of the model at ``path``."""
+    metadata, tensors = read(model)
+    data, kind = tensors["output_norm.weight"]
+    write(path, metadata, tensors | {"output_norm.weight": (np.full_like(data, np.nan), kind)})
+    engine = open_engine(path, context=64)
+    prefill(engine, PROMPT)
+    return engine
+
+
+def in_four_threads(drive: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=drive, args=(slot,)) for slot in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def test_the_same_tokens_logits_and_session_as_step_by_step(toy: Path) -> None:
@@ -120,11 +139,7 @@ def test_in_company(toy: Path) -> None:
         engine.leave_decode(slot)
         results[slot] = tokens[1:]
 
-    threads = [threading.Thread(target=drive, args=(slot,)) for slot in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_four_threads(drive)
     expected = by_hand(toy, 20, first)
     assert all(results[slot] == expected for slot in range(4))
 
@@ -139,12 +154,7 @@ def test_refused_arguments(toy: Path, n: int) -> None:
 
 
 def test_logits_that_nothing_can_be_chosen_from(toy: Path, tmp_path: Path) -> None:
-    path = tmp_path / "nan.gguf"
-    metadata, tensors = read(toy)
-    data, kind = tensors["output_norm.weight"]
-    write(path, metadata, tensors | {"output_norm.weight": (np.full_like(data, np.nan), kind)})
-    engine = open_engine(path, context=64)
-    prefill(engine, PROMPT)
+    engine = with_nan_logits(toy, tmp_path / "nan.gguf")
     with pytest.raises(LogitsError, match="NaN"):
         engine.greedy(0, 3, MOST, [], 60.0)
     assert engine.position(0) == len(PROMPT) + 1  # as after decode()
@@ -194,21 +204,12 @@ def test_beside_others_who_want_theirs(choosing: Path) -> None:
         engine.leave_decode(slot)
         results[slot] = tokens[1:]
 
-    threads = [threading.Thread(target=drive, args=(slot,)) for slot in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_four_threads(drive)
     assert [results[slot] for slot in range(4)] == [by_hand(choosing, 30, first)] * 4
 
 
 def test_without_logits_that_anything_can_be_chosen_from(choosing: Path, tmp_path: Path) -> None:
-    path = tmp_path / "nan.gguf"
-    metadata, tensors = read(choosing)
-    data, kind = tensors["output_norm.weight"]
-    write(path, metadata, tensors | {"output_norm.weight": (np.full_like(data, np.nan), kind)})
-    engine = open_engine(path, context=64)
-    prefill(engine, PROMPT)
+    engine = with_nan_logits(choosing, tmp_path / "nan.gguf")
     for at in (1, 2):
         with pytest.raises(LogitsError, match="NaN"):
             engine.greedy(0, 3, MOST, [], 60.0, False)

@@ -62,7 +62,7 @@ void HeadPlanner::head(const HeadSpec &spec, std::span<const int32_t> rows) {
     const PackedMatrix &matrix = cpu_weight(*spec.weight).matrix();
     const bool own = record_input(spec, rows, false);
     const int n = static_cast<int>(rows.size()), tiles = static_cast<int>(matrix.tiles());
-    pass_.add_shrinking(tiles, grain(matrix.tiles()), [this, spec, &matrix, own, n](int first, int last, int thread) {
+    pass_.add_shrinking(tiles, pass_.tile_grain(matrix.tiles()), [this, spec, &matrix, own, n](int first, int last, int thread) {
         run_head(spec, matrix, own, n, first, last, thread);
     });
 }
@@ -98,7 +98,7 @@ void HeadPlanner::choose(const HeadSpec &spec, std::span<const int32_t> rows) {
     for (std::atomic<float> &reached : reached_)
         reached = -INFINITY;
     const float scale = spec.logit_scale;
-    pass_.add_shrinking(tiles, grain(matrix.tiles()), [this, scale, &matrix, own, n](int first, int last, int thread) {
+    pass_.add_shrinking(tiles, pass_.tile_grain(matrix.tiles()), [this, scale, &matrix, own, n](int first, int last, int thread) {
         run_choice(matrix, scale, own, n, first, last, thread);
     });
 }

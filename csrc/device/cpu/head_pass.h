@@ -53,7 +53,6 @@ class HeadPlanner {
     void run_head(const HeadSpec &spec, const PackedMatrix &matrix, bool own, int n, int first, int last, int thread) const;
     void run_choice(const PackedMatrix &matrix, float logit_scale, bool own, int n, int first, int last, int thread);
     void look_at(const PackedMatrix &matrix, float logit_scale, const ActivationRows &row, int i, int tile, int thread);
-    int grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pass_.threads()) * 16)); }
 
     const OpKernels &ops_;
     const MatmulKernels &kernels_;

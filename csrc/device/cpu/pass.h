@@ -60,6 +60,8 @@ class Pass {
     // Throws Error{timeout} when the deadline passes between two steps, and what pauses.pause() throws.
     void run(Deadline deadline, const Pauses &pauses);
     int threads() const { return pool_.size(); }
+    // The shortest turn where items are tiles of weights.
+    int tile_grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(threads()) * 16)); }
 
   private:
     struct Everywhere {

@@ -95,7 +95,7 @@ void ProductPlanner::record(Act in, std::span<const Projection> projections) {
             run_rows(g, {g.rows.first + first, last - first}, thread);
         });
     else
-        pass_.add_shrinking(static_cast<int>(tiles), grain(tiles), [this, index](int first, int last, int thread) {
+        pass_.add_shrinking(static_cast<int>(tiles), pass_.tile_grain(tiles), [this, index](int first, int last, int thread) {
             const Group &g = groups_[index];
             g.glu ? run_glu(g, g.rows, first, last, thread) : run(g, g.rows, first, last, thread);
         });
@@ -112,7 +112,7 @@ bool ProductPlanner::join_glu(Activation activation) {
     group.glu = activation == Activation::silu ? ops_.silu_glu : ops_.gelu_tanh_glu;
     const uint64_t tiles = products_[group.first].matrix->tiles();
     if (!state_.by_rows())
-        pass_.resplit_last(static_cast<int>(tiles), grain(tiles));
+        pass_.resplit_last(static_cast<int>(tiles), pass_.tile_grain(tiles));
     return true;
 }
 

@@ -66,8 +66,6 @@ class ProductPlanner {
         }
         return state_.workspace.quants() + size_t(first) * state_.workspace.quants_stride();
     }
-    // Tiles of the shortest turn.
-    int grain(uint64_t tiles) const { return static_cast<int>(tiles / (static_cast<uint64_t>(pass_.threads()) * 16)); }
 
     const OpKernels &ops_;
     const MatmulKernels &kernels_;
