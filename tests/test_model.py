@@ -152,8 +152,8 @@ def test_one_long_prompt_does_not_freeze_a_stream():
         thread.join()
         keys = "prefill_turns", "prefill_pauses", "decode_turns"
         chunks, pauses, tokens = (moments[1][key] - moments[0][key] for key in keys)
-        # More chunks than 4 on a device that cannot pause.
-        assert chunks >= 4 and tokens >= pauses and tokens >= (chunks + pauses) // 4, (chunks, pauses, tokens)
+        assert chunks == 4 or (model.device != "cpu" and chunks > 4)  # more on a device that cannot pause
+        assert tokens >= pauses and tokens >= (chunks + pauses) // 4, (chunks, pauses, tokens)
 
 
 def test_cancel_during_prefill_returns_within_a_chunk():
