@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -106,13 +107,27 @@ def test_in_turn_when_a_full_context_drops_its_beginning():
             assert said(model.generate_n(prompt, 2, params)) == said(solo(model, prompt, 2, params))
 
 
-def test_what_each_choice_cost(model):
-    """The first pays for the prompt, the others for nothing (in parallel) or for its last row (in turn)."""
-    model.generate("A new story about a quite different fox", max_tokens=1)
-    choices = model.generate_n("My friend the turtle", 3, max_tokens=4, ignore_eos=True)
-    n = choices[0].usage.prompt_tokens
-    assert [c.usage.cached_tokens for c in choices] == [choices[0].usage.cached_tokens, n, n] and choices[0].usage.cached_tokens < n
-    assert [c.timings.prompt_tokens for c in choices[1:]] == [0, 0]
+@pytest.mark.parametrize("late", [0, 0.1])
+def test_what_each_choice_cost(model, monkeypatch, late):
+    """The first pays for the prompt; the others for nothing (in parallel, also where their threads start after the first
+    has ended) or for its last row (in turn)."""
+    workers = model._threads()
+    submit = workers.submit
+    monkeypatch.setattr(workers, "submit", lambda work, *args: submit(lambda: (time.sleep(late), work(*args))))
+
+    def cached() -> list[int]:
+        model.generate("A new story about a quite different fox", max_tokens=1)
+        choices = model.generate_n("My friend the turtle", 3, max_tokens=4, ignore_eos=True)
+        assert [c.timings.prompt_tokens for c in choices[1:]] == [n - c.usage.cached_tokens for c in choices[1:]]
+        assert choices[0].usage.cached_tokens < n
+        return [c.usage.cached_tokens for c in choices[1:]]
+
+    n = len(model.tokenize("My friend the turtle"))
+    assert cached() == [n, n]
+    permits = [model.session() for _ in range(3)]
+    assert cached() == [n - 1, n - 1]
+    for permit in permits:
+        permit.release()
 
 
 def test_seeds_wrap_and_unseeded_choices_differ():

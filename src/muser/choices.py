@@ -1,6 +1,6 @@
 """Several answers to one prompt: ``Model.generate_n`` and ``Model.chat_n``. The prompt is prefilled once; the session that holds it is forked
-into slots that nobody waits for, and each of these lanes makes one answer after the other until all are made. Lanes
-never wait for slots, so nothing can deadlock; with one slot the answers come in turn.
+into slots that nobody waits for, and each of these lanes makes the answer of its own number, then one after the other
+until all are made. Lanes never wait for slots, so nothing can deadlock; with one slot the answers come in turn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Choices:
         self._pool = pool
         self._generations = generations
         self.ids = self._generations[0].ids  # what fits of the prompt
-        self._next: Iterator[int] = itertools.count()  # its next() is atomic: no lock
+        self._left: Iterator[int] = iter(())  # choices that no lane begins with
         self._session: Session | None = None
         self._cancelled = False
         self._generations[0].clock.start()
@@ -72,9 +72,10 @@ class Choices:
         try:
             self._prefill(session)
             self._fork(sessions)
-            for fork in sessions[1:]:
-                lanes.append(workers.submit(self._lane, fork))
-            self._lane(session)
+            self._left = iter(range(len(sessions), len(self._generations)))  # its next() is atomic: no lock
+            for i, fork in enumerate(sessions[1:], 1):
+                lanes.append(workers.submit(self._lane, fork, i))
+            self._lane(session, 0)
         except BaseException:
             self.cancel()
             raise
@@ -108,11 +109,14 @@ class Choices:
             sessions.append(free)
             sessions[0].fork(into=free)
 
-    def _lane(self, session: Session) -> None:
-        """In a thread of its own: choices in turn, each from the end of the prompt."""
+    def _lane(self, session: Session, first: int) -> None:
+        """In a thread of its own: choices in turn, each from the end of the prompt. The first is fixed: a lane whose thread
+        starts late finds its prompt used by nobody, and nobody has computed the last row again in its stead."""
         try:
-            while not self._cancelled and (index := next(self._next)) < len(self._generations):
-                generation = self._generations[index]
+            for i in itertools.chain((first,), self._left):
+                if self._cancelled:
+                    break
+                generation = self._generations[i]
                 self._back_to_prompt(session)
                 for _ in generation.chunks(lambda: session, release=False):
                     pass
