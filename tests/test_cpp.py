@@ -86,7 +86,7 @@ def test_code_of_a_cpu_level_is_its_own(built: Callable[[str], Path]) -> None:
     assert result.returncode == 0, result.stdout[-20000:]
     listing = run([tool("nm"), "--defined-only", "--demangle", folder / "libmuser_core.a"], timeout=60).stdout
     members = dict(member.split(":\n", 1) for member in listing.strip().split("\n\n") if ":\n" in member)
-    levels = {name: symbols for name, symbols in members.items() if re.search(r"_(avx2|avx512|amx|neon|i8mm)\.cpp", name)}
+    levels = {name: symbols for name, symbols in members.items() if re.search(r"_(avx2|avxvnni|avx512|amx|neon|i8mm)\.cpp", name)}
     assert levels
     for name, symbols in levels.items():
         shared = [line for line in symbols.splitlines() if re.match(r"\S* [WVu] (?!DW\.ref)", line)]

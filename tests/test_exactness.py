@@ -22,7 +22,7 @@ CONTEXT = RING + 32
 VOCAB = 256  # ids below it are plain pieces in every toy vocabulary
 CHUNKS = (1, 7, 64, 512)
 THREADS = (1, 2, 3, 5)
-LEVELS = ("portable", "avx2", "avx512", "amx", "neon", "i8mm")
+LEVELS = ("portable", "avx2", "avxvnni", "avx512", "amx", "neon", "i8mm")
 ON_CPU = pytest.mark.skipif(DEVICE != "cpu", reason="threads and levels are the CPU device's")
 # The simulated Metal device is a thousand times slower. There the types of the published files run in one family and every
 # family in float32; rings wrap in float32 alone: keys and values know nothing of the weights' type. The kernels of all

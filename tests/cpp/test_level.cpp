@@ -32,7 +32,7 @@ TEST_CASE("MUSER_CPU_LEVEL chooses any available level") {
 
 TEST_CASE("an unknown or unavailable level is refused by name") {
     const std::vector<Level> levels = available_levels();
-    for (const std::string name : {"sse9", "avx2", "avx512", "amx", "neon", "i8mm", "AVX2"}) {
+    for (const std::string name : {"sse9", "avx2", "avxvnni", "avx512", "amx", "neon", "i8mm", "AVX2"}) {
         bool available = false;
         for (const Level level : levels)
             available = available || name == level_name(level);

@@ -12,7 +12,7 @@ namespace muser::cpu {
 
 namespace {
 
-constexpr std::array kAllLevels{Level::portable, Level::avx2, Level::avx512, Level::amx, Level::neon, Level::i8mm};
+constexpr std::array kAllLevels{Level::portable, Level::avx2, Level::avxvnni, Level::avx512, Level::amx, Level::neon, Level::i8mm};
 
 } // namespace
 
@@ -20,6 +20,7 @@ std::string_view level_name(Level level) {
     switch (level) {
     case Level::portable: return "portable";
     case Level::avx2: return "avx2";
+    case Level::avxvnni: return "avxvnni";
     case Level::avx512: return "avx512";
     case Level::amx: return "amx";
     case Level::neon: return "neon";
@@ -33,6 +34,10 @@ std::vector<Level> available_levels() {
     std::vector<Level> levels{Level::portable};
     if (cpu.avx2)
         levels.push_back(Level::avx2);
+#if defined(MUSER_HAS_AVXVNNI)
+    if (cpu.avx2 && cpu.avxvnni)
+        levels.push_back(Level::avxvnni);
+#endif
     if (cpu.avx512)
         levels.push_back(Level::avx512);
 #if defined(MUSER_HAS_AMX)

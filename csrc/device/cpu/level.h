@@ -7,7 +7,7 @@
 
 namespace muser::cpu {
 
-enum class Level { portable, avx2, avx512, amx, neon, i8mm };
+enum class Level { portable, avx2, avxvnni, avx512, amx, neon, i8mm };
 
 std::string_view level_name(Level level);
 std::vector<Level> available_levels(); // what this build has and this machine can run, slowest first

@@ -23,9 +23,10 @@ const OpKernels &op_kernels(Level level) {
     switch (level) {
 #if defined(__x86_64__)
     case Level::avx2:
+    case Level::avxvnni: // only matrix products have more to gain
         return avx2::op_table();
     case Level::avx512:
-    case Level::amx: // only matrix products have more to gain
+    case Level::amx: // as above
         return avx512::op_table();
 #elif defined(__aarch64__)
     case Level::neon:

@@ -10,6 +10,7 @@ struct Processor {
     std::string brand;                 // empty when unknown
     std::vector<std::string> features; // those that matter to the kernels, for people
     bool avx2 = false;                 // AVX2, FMA, F16C and the rest of x86-64-v3, with OS support
+    bool avxvnni = false;              // int8 dot products in AVX registers
     bool avx512 = false;               // x86-64-v4 and VNNI, with OS support
     bool amx = false;                  // AMX tiles and their int8 product, with OS support
     bool neon_dotprod = false;         // ARMv8.2 dot product and half floats

@@ -9,6 +9,7 @@ void quantize_portable(const float *src, uint64_t cols, uint64_t first, uint64_t
 
 extern const MatmulKernels portable_matmul;
 extern const MatmulKernels avx2_matmul;
+extern const MatmulKernels avxvnni_matmul;
 extern const MatmulKernels avx512_matmul;
 extern const MatmulKernels amx_matmul;
 extern const MatmulKernels neon_matmul;

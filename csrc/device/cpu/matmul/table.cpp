@@ -11,6 +11,9 @@ const MatmulKernels &matmul_kernels(Level level) {
     case Level::portable: return portable_matmul;
 #if defined(__x86_64__)
     case Level::avx2: return avx2_matmul;
+#if defined(MUSER_HAS_AVXVNNI)
+    case Level::avxvnni: return avxvnni_matmul;
+#endif
     case Level::avx512: return avx512_matmul;
 #if defined(MUSER_HAS_AMX)
     case Level::amx: return amx_matmul;

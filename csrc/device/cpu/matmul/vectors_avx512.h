@@ -1,13 +1,12 @@
-// AVX-512 vectors with VNNI. A tile has 32 lanes, two registers a vector: its halves share every broadcast
-// of an activation. vpdpbusd multiplies unsigned by signed bytes and adds four products to a 32-bit lane; the
-// weights are the unsigned side, and the sums start from minus the zero point times the activations' sum.
+// AVX-512 vectors with VNNI (dot_sums.h). A tile has 32 lanes, two registers a vector: its halves share every broadcast
+// of an activation.
 // Include from *_avx512.cpp only.
 #pragma once
 
 #include <immintrin.h>
 
+#include "device/cpu/matmul/dot_sums.h"
 #include "device/cpu/matmul/iq4_levels.h"
-#include "device/cpu/matmul/vector_product.h"
 
 namespace muser::cpu {
 namespace {
@@ -49,7 +48,10 @@ struct Avx512 {
     template <int n> static MUSER_INLINE W shift_right(W x) {
         return {_mm512_srli_epi32(x.a, n), _mm512_srli_epi32(x.b, n)};
     }
-    static MUSER_INLINE W top_byte(W x) { return {_mm512_srai_epi32(x.a, 24), _mm512_srai_epi32(x.b, 24)}; }
+    template <int n> static MUSER_INLINE W shift_right_signed(W x) {
+        return {_mm512_srai_epi32(x.a, n), _mm512_srai_epi32(x.b, n)};
+    }
+    static MUSER_INLINE W top_byte(W x) { return shift_right_signed<24>(x); }
     template <int> static MUSER_INLINE W without_zero_point(W x) { return x; } // the sums see to it
     static MUSER_INLINE W signed_bytes(W x) {                                  // plus 128
         const __m512i bit = _mm512_set1_epi8(-128);
@@ -101,57 +103,19 @@ struct Avx512 {
     static MUSER_INLINE C low_factor(W cc) { return to_float(top_byte(shift_left(cc, 24))); }
     static MUSER_INLINE C high_factor(W cc) { return to_float(top_byte(shift_left(cc, 16))); }
 
-    static MUSER_INLINE __m512i broadcast_word(const std::byte *p) {
-        int word;
+    static MUSER_INLINE W splat_word(const std::byte *p) {
+        uint32_t word;
         __builtin_memcpy(&word, p, sizeof word);
-        return _mm512_set1_epi32(word);
+        return splat(word);
     }
-    static MUSER_INLINE W dot(W sum, W w, __m512i values) {
-        return {_mm512_dpbusd_epi32(sum.a, w.a, values), _mm512_dpbusd_epi32(sum.b, w.b, values)};
+    // sum + the products of w's four bytes, unsigned, with the four at `values`.
+    static MUSER_INLINE W dot(W sum, W w, const std::byte *values) {
+        const W x = splat_word(values);
+        return {_mm512_dpbusd_epi32(sum.a, w.a, x.a), _mm512_dpbusd_epi32(sum.b, w.b, x.b)};
     }
-
-    // Minus the zero point times the sum of the activations, of the block or of one half.
-    template <Arithmetic a, int R>
-    static MUSER_INLINE __m512i start(const RowBlocks<R> &rows, int r, int half) {
-        if constexpr (a.is_signed)
-            return broadcast_word(rows.zero128(r));
-        else if constexpr (a.zero == 8)
-            return broadcast_word(rows.zero8(r));
-        else if constexpr (a.zero == 16)
-            return _mm512_slli_epi32(broadcast_word(rows.zero8(r)), 1);
-        else if constexpr (a.zero == 32)
-            return broadcast_word(rows.half_zero32(r) + 4 * half);
-        else if constexpr (a.zero == 4)
-            return _mm512_srai_epi32(broadcast_word(rows.half_zero32(r) + 4 * half), 3);
-        else
-            return _mm512_setzero_si512();
-    }
-
-    // out[r] = the exact integer of the block for row r: sum of q * a, or c0 * sum0 + c1 * sum1.
     template <class Source, int R>
     static MUSER_INLINE void block_sums(const Source &source, int b, const RowBlocks<R> &rows, F (&out)[R]) {
-        constexpr Arithmetic a = Source::arithmetic;
-        constexpr bool halves = a.scaling == Scaling::halves || a.scaling == Scaling::halves_min;
-        static_for<(halves ? 2 : 1)>([&](auto half) __attribute__((always_inline)) {
-            W sum[R];
-            for (int r = 0; r < R; ++r)
-                sum[r] = both(start<a>(rows, r, half));
-            static_for<(halves ? 4 : 8)>([&](auto i) __attribute__((always_inline)) {
-                constexpr int g = 4 * half + i;
-                const W w = source.template group<g>(b);
-                for (int r = 0; r < R; ++r)
-                    sum[r] = dot(sum[r], w, broadcast_word(rows.quants(r) + 4 * g));
-            });
-            if constexpr (halves) {
-                const C factor = source.template factor<half>(b);
-                for (int r = 0; r < R; ++r)
-                    out[r] =
-                        half == 0 ? mul(factor, to_float(sum[r])) : fma(factor, to_float(sum[r]), out[r]);
-            } else {
-                for (int r = 0; r < R; ++r)
-                    out[r] = to_float(sum[r]);
-            }
-        });
+        dot_sums<Avx512>(source, b, rows, out);
     }
 };
 
