@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from native_tools import missing
+
+
+def pytest_configure() -> None:
+    """Whatever a script starts in the background ignores Ctrl-C, which some tests press."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _find(name: str) -> Path:
