@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import muser
+from muser._core import closed_error
 from muser.errors import (
     BusyError,
     CancelledError,
-    ClosedError,
     ContextFullError,
     LogitsError,
     ParameterError,
@@ -241,7 +241,7 @@ class FakeEngine:
 
     def _state(self, slot: int) -> _Slot:
         if self._closed:
-            raise ClosedError("the model is closed")
+            raise closed_error()
         return self._slots[slot]
 
     def _use(self, slot: int) -> _Use:
@@ -251,7 +251,7 @@ class FakeEngine:
         until = time.monotonic() + self.delay
         while True:
             if self._closed:
-                raise ClosedError("the model is closed")
+                raise closed_error()
             if state.cancelled:
                 raise CancelledError("the session was cancelled")
             if self.cause:

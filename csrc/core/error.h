@@ -58,4 +58,7 @@ inline Error parameter_error(std::string_view parameter, std::string_view rule, 
     return Error(ErrorCode::parameter, std::move(text), {{"parameter", std::string(parameter)}, {"value", value}});
 }
 
+// Of every call after close(), and of every wait that it ended.
+inline Error closed_error() { return Error(ErrorCode::closed, "the model is closed"); }
+
 } // namespace muser

@@ -73,7 +73,7 @@ struct AcceleratorScheduler::State {
 
     void refuse_if_down() const {
         if (closed)
-            throw Error(ErrorCode::closed, "the model is closed");
+            throw closed_error();
         if (cause)
             throw Error(ErrorCode::unhealthy, "the model is unhealthy: " + *cause, {{"cause", *cause}});
     }

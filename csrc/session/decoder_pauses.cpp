@@ -29,7 +29,7 @@ void DecoderPauses::pause() {
     try {
         wait_.check();
         if (scheduler_.is_closed())
-            throw Error(ErrorCode::closed, "the model is closed");
+            throw closed_error();
         looked_ = start;
         if (decoders_are_due()) {
             permit_.let_decoders_in(wait_);

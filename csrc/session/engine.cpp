@@ -38,7 +38,7 @@ Engine::~Engine() { close(std::chrono::milliseconds(0)); }
 std::shared_ptr<Engine::State> Engine::enter() const {
     std::lock_guard lock(mutex_);
     if (!state_)
-        throw Error(ErrorCode::closed, "the model is closed");
+        throw closed_error();
     return state_;
 }
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from muser.text import Tokenizer
 
 
+def closed_error() -> ClosedError:
+    return ClosedError("the model is closed")
+
+
 class Core:
     def __init__(
         self,
@@ -60,7 +64,7 @@ class Core:
         self.check_process()
         native = self._native
         if self._closed or native is None:
-            raise ClosedError("the model is closed")
+            raise closed_error()
         return native
 
     def check_process(self) -> None:
@@ -99,7 +103,7 @@ class Core:
                 tokenizer, make = self._tokenizer, self._make_tokenizer
                 if tokenizer is None:
                     if make is None:
-                        raise ClosedError("the model is closed")
+                        raise closed_error()
                     tokenizer = self._tokenizer = make()
                     self._make_tokenizer = None  # and with it the open file
             if self._closed:  # meanwhile

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muser import _checks as checks
-from muser._core import Core, Prompt
+from muser._core import Core, Prompt, closed_error
 from muser._queue import Hint, QueueStats, SlotQueue, Ticket
 from muser._uncopied import Uncopied
-from muser.errors import ClosedError, OverloadedError, UnhealthyError, WaitTimeoutError
+from muser.errors import OverloadedError, UnhealthyError, WaitTimeoutError
 from muser.session import Permit, Session
 
 
@@ -78,7 +78,7 @@ class SlotPool(Uncopied):
         return Ticket(self._queue)
 
     def _close(self) -> None:
-        self._queue.close(lambda: ClosedError("the model is closed"))
+        self._queue.close(closed_error)
 
     def _session(self, ticket: Ticket) -> Session:
         """A failure here gives the slot back."""
