@@ -60,7 +60,7 @@ struct AcceleratorScheduler::State {
     const std::optional<int> patience;
     mutable std::mutex mutex; // guards everything below
     std::condition_variable changed;
-    std::vector<Request *> queue; // in order of arrival
+    std::vector<Request *> queue; // in order of arrival; always with room for one more, who has the turn and may pause
     Ids active;                   // empty: the accelerator is free
     SequenceId last = kNobodyYet; // the decoder that had the last turn
     int passed_over = 0;          // decode turns since the first waiting prefill became the first
@@ -169,6 +169,7 @@ struct AcceleratorScheduler::State {
         std::unique_lock lock(mutex);
         refuse_if_down();
         refuse_duplicates(request.ids);
+        queue.reserve(queue.size() + 2);
         queue.push_back(&request);
         if (request.work == Work::decode)
             decodes_waiting.fetch_add(1, std::memory_order_relaxed);
@@ -180,7 +181,7 @@ struct AcceleratorScheduler::State {
         if (!first_decoder())
             return;
         Request request{Work::prefill, active, true};
-        queue.insert(queue.begin(), &request); // the first prefill from now on
+        queue.insert(queue.begin(), &request); // the first prefill from now on; there is room
         active = {};
         ++stats.prefill_pauses;
         await_turn(lock, request, wait);

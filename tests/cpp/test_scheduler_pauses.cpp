@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -17,6 +19,19 @@ using namespace muser::test;
 using namespace std::chrono_literals;
 
 using Permit = AcceleratorScheduler::Permit;
+
+namespace {
+thread_local bool no_memory = false; // for operator new, in this thread
+} // namespace
+
+// Not inlined: GCC takes malloc() and delete for a mistake where it sees both.
+[[gnu::noinline]] void *operator new(std::size_t size) {
+    if (void *memory = no_memory ? nullptr : std::malloc(size))
+        return memory;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("nobody decodes: a pause is no pause, whoever else waits") {
     AcceleratorScheduler scheduler;
@@ -62,6 +77,30 @@ TEST_CASE("a paused prefill goes on after `patience` decode turns") {
         CHECK(scheduler.stats().patience_turns == 1);
         held.release();
         queue.finish();
+    }
+}
+
+TEST_CASE("a turn is given away and comes back without any memory, however many wait") {
+    for (SequenceId decoders = 1; decoders < 6; ++decoders) {
+        AcceleratorScheduler scheduler;
+        Queue queue(scheduler);
+        Permit held = scheduler.acquire(Work::prefill, 9, {});
+        for (SequenceId id = 0; id < decoders; ++id)
+            queue.add(Work::decode, {id});
+        bool ran_out = false;
+        no_memory = true;
+        try {
+            held.let_decoders_in({});
+        } catch (const std::bad_alloc &) {
+            ran_out = true;
+        }
+        no_memory = false;
+        CHECK_FALSE(ran_out);
+        CHECK(static_cast<bool>(held));
+        CHECK(scheduler.stats().prefill_pauses == 1);
+        held.release();
+        queue.finish();
+        CHECK(queue.turns.size() == static_cast<size_t>(decoders));
     }
 }
 
