@@ -1,14 +1,17 @@
 """Exceptions of signal handlers, one at a time, at every place where Python may raise them.
 
 Python runs signal handlers after a call and at the start of a function. A profile function is called at just these
-places, and what it raises comes out there.
+places, and what it raises comes out there. Inside a native call it runs them where the call looks for them: that takes a
+real signal.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import muser
@@ -54,3 +57,21 @@ def every_interrupt(function: Callable[[], object]) -> Iterator[int]:
         yield place
         place += 1
     assert place > 2  # there were some
+
+
+@contextmanager
+def alarm_inside(session: muser.Session, act: Callable[[], object]) -> Iterator[None]:
+    """``act()`` once in a signal handler, in the middle of a call of the session."""
+
+    def handler(*_: object) -> None:
+        if session._drive.taken:
+            act()
+        else:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)

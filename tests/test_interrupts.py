@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import pytest
@@ -185,13 +184,38 @@ def test_the_wait_for_a_driver_is_bounded(monkeypatch, caplog):
     monkeypatch.setattr(session_module, "END_LIMIT_SECONDS", 0.05)
     model = fake_model(slots=1)
     permit = model.session()
-    with permit.session._drive:  # as a call that does not end
-        permit.release()
-        assert "still running" in caplog.text
-        assert free_slots(model) == 0  # not at rest: nobody else gets it
-        with pytest.raises(muser.ClosedError):
-            permit.session.decode(1)
+    inside, leave = threading.Event(), threading.Event()
+
+    def call_that_does_not_end():
+        with permit.session._drive:
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=call_that_does_not_end, daemon=True)
+    thread.start()
+    inside.wait(60)
     permit.release()
+    assert "still running" in caplog.text
+    assert free_slots(model) == 0  # not at rest: nobody else gets it
+    with pytest.raises(muser.ClosedError):
+        permit.session.decode(1)
+    leave.set()
+    thread.join()
     assert free_slots(model) == 1
-    del permit
-    gc.collect()
+
+
+def test_ending_a_session_in_the_middle_of_its_own_call():
+    """In a signal handler: there is nobody to wait for, and the call gives the slot back. Also when it is interrupted."""
+    model = fake_model(slots=1)
+    permits = [model.session()]
+
+    def end():
+        with permits[0].session._drive:
+            permits[0].release()
+
+    for place in every_interrupt(end):
+        assert not permits[0].session._drive.taken
+        assert free_slots(model) == int(permits[0].session._ended), place
+        permits[0].release()
+        permits[0] = model.session(timeout=0)
+    assert free_slots(model) == 1

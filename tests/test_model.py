@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engines import DEVICE
+from interrupt import alarm_inside
 
 import muser
 from muser import (
@@ -176,27 +177,44 @@ def test_ctrl_c_during_native_calls(model):
     assert model.stats()["free"] == 4
 
 
+def prefill_on_and_on(session):
+    while True:
+        session.prefill([5] * 400)
+        session.rewind(to=session.position - 400)
+
+
 def test_a_signal_handler_closes_the_model_that_its_thread_is_in(monkeypatch):
     """It must not wait for its own thread's call to end."""
     grace = 60.0
     monkeypatch.setattr("muser.model.CLOSE_GRACE_SECONDS", grace)
     model, took = Model.tiny(), []
 
-    def close(*_):
+    def close():
         started = time.monotonic()
         model.close()
         took.append(time.monotonic() - started)
 
-    before = signal.signal(signal.SIGALRM, close)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with pytest.raises(ClosedError), model.session() as session:
-            while True:
-                session.prefill([5] * 1000)
-                session.rewind(to=session.position - 1000)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    with model.session() as session, alarm_inside(session, close), pytest.raises(ClosedError):
+        prefill_on_and_on(session)
     assert took[0] < grace
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_signal_handler_ends_the_session_that_its_thread_is_in(model, caplog, interrupted):
+    """It does not wait for its own thread's call, which gives the slot back when it ends."""
+    permit, left = model.session(), []
+
+    def end():
+        permit.release()
+        left.append(not permit.session._drive.taken)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    ends = KeyboardInterrupt if interrupted else (muser.CancelledError, ClosedError)
+    with alarm_inside(permit.session, end), pytest.raises(ends):
+        prefill_on_and_on(permit.session)
+    assert left == [False] and not caplog.text
+    assert model.stats()["free"] == 4
 
 
 def test_close_with_sessions_and_streams_alive():

@@ -17,10 +17,11 @@ from functools import partial
 import numpy as np
 import pytest
 from engines import PATIENCE, decode, open_engine
-from fake_engine import wait_until
+from fake_engine import FakeTokenizer, wait_until
+from interrupt import alarm_inside
 from toy import write_toy
 
-from muser import _muser
+from muser import Model, Permit, Session, _muser
 from muser.errors import CancelledError, ClosedError, DeviceError, UnhealthyError, WaitTimeoutError
 
 RNG = np.random.default_rng(5)
@@ -246,3 +247,33 @@ def test_a_decode_that_fails_beside_a_paused_pass(toy):
         assert engine.position(0) in (0, 512)
     assert (UnhealthyError, DeviceError) in kinds
     assert kinds <= {(UnhealthyError, DeviceError), (DeviceError, UnhealthyError)}
+
+
+def test_a_signal_handler_in_a_pause_ends_a_session_whose_decode_waits_for_the_prompt(toy, caplog):
+    """Two threads decode as a group, which gets no turn before the handler returns: it must not wait for them."""
+    model = Model(open_with_pauses(toy), FakeTokenizer)
+
+    def decode_on_and_on(session: Session) -> None:
+        while True:
+            session.decode(5)
+            session.rewind(0)
+
+    def end(permits: list[Permit]) -> None:
+        permits[1].release()
+        permits[0].session.cancel()
+
+    for _ in range(3):
+        permits = [model.session() for _ in range(3)]
+        prompt = permits[0].session
+        threads = [in_thread(partial(decode_on_and_on, permit.session)) for permit in permits[1:]]
+        with alarm_inside(prompt, partial(end, permits)), pytest.raises(CancelledError):
+            while True:
+                prompt.prefill(PROMPT)
+                prompt.rewind(0)
+        for permit in permits:
+            permit.release()
+        for thread, errors in threads:
+            thread.join(PATIENCE)
+            assert isinstance(errors[0], (CancelledError, ClosedError))
+        assert model.slots.stats().free == 4
+    assert not caplog.text

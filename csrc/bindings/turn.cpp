@@ -5,8 +5,11 @@
 #include <nanobind/stl/string.h>
 
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "bindings/bindings.h"
+#include "bindings/unlocked.h"
 #include "core/error.h"
 
 namespace muser::bindings {
@@ -25,15 +28,39 @@ class Turn { // all calls with the GIL held
         if (taken_)
             throw Error(ErrorCode::busy, busy_);
         taken_ = true;
+        taken_by_ = std::this_thread::get_id();
         return opened;
     }
 
-    void leave() { taken_ = false; }
-    void end() { ended_ = true; }
+    void leave() {
+        taken_ = false;
+        const nb::object then = std::exchange(then_, nb::object());
+        if (!then.is_valid())
+            return;
+        try {
+            then();
+        } catch (...) { // a signal handler's, perhaps before the first line of it
+            then();
+            throw;
+        }
+    }
+
+    void end(nb::object then) {
+        ended_ = true;
+        if (taken_)
+            then_ = std::move(then);
+    }
+
     bool taken() const { return taken_; }
+
+    // A signal handler runs in the middle of what its thread does: that cannot go on before the handler returns, nor can
+    // another thread whose call waits for the one that was interrupted.
+    bool can_be_awaited() const { return taken_by_ != std::this_thread::get_id() && !Unlocked::this_thread_is_inside(); }
 
   private:
     nb::object open_; // must not refer to the object that owns this one: no cycle is ever collected
+    nb::object then_; // may: leaving breaks that cycle
+    std::thread::id taken_by_;
     std::string busy_, ended_message_;
     bool taken_ = false;
     bool ended_ = false;
@@ -47,8 +74,9 @@ void init_turn(nb::module_ &m) {
         .def(nb::init<nb::object, std::string, std::string>(), "open"_a, nb::kw_only(), "busy"_a, "ended"_a = "")
         .def("__enter__", &Turn::enter, "What open() returns. BusyError while taken, ClosedError after end().")
         .def("__exit__", [](Turn &turn, nb::object, nb::object, nb::object) { turn.leave(); }, "kind"_a.none(), "error"_a.none(), "trace"_a.none())
-        .def("end", &Turn::end, "Nobody enters any more; who is inside stays.")
-        .def_prop_ro("taken", &Turn::taken);
+        .def("end", &Turn::end, "then"_a, "Nobody enters any more. Who is inside stays, and calls then() after leaving.")
+        .def_prop_ro("taken", &Turn::taken)
+        .def_prop_ro("can_be_awaited", &Turn::can_be_awaited, "False where waiting for who is inside would be waiting for oneself.");
 }
 
 } // namespace muser::bindings

@@ -260,8 +260,9 @@ class Session(Uncopied):
             pass
 
     def _end(self) -> None:
-        """Gives the slot back. If another thread is inside a call, that call is cancelled and waited for: the
-        next owner must find the slot at rest. After END_LIMIT_SECONDS the slot stays with this object instead."""
+        """Gives the slot back. If another thread is inside a call, that call is cancelled and waited for: the next owner
+        must find the slot at rest. After END_LIMIT_SECONDS, and at once in a signal handler which that call cannot get
+        past, it is left to the call to give the slot back when it ends."""
         try:
             self._end_within(END_LIMIT_SECONDS)
         except BaseException:  # a signal handler's, as KeyboardInterrupt: it may end the wait, but loses no slot
@@ -271,15 +272,21 @@ class Session(Uncopied):
     def _end_within(self, limit: float) -> None:
         """Every part of it may be done again, until the slot is back."""
         self._ended = True
-        self._drive.end()
+        self._drive.end(self._give_back)
         if self._core.in_this_process and self._drive.taken:
             self._while_lent("cancel")
             deadline = time.monotonic() + limit
             while self._drive.taken:
+                if not self._drive.can_be_awaited:
+                    return
                 if time.monotonic() >= deadline:
                     logger.warning("slot %d: a call was still running after %g s", self._slot, limit)
                     return
                 time.sleep(0.0005)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """May be done again, by any thread."""
         with self._cancel_lock:
             if self._core.in_this_process:
                 self._while_lent("leave_decode")
@@ -307,7 +314,8 @@ class Permit(Uncopied):
         """What it lends."""
 
     def release(self) -> None:
-        """Gives the slot back now. May be called more than once."""
+        """Gives the slot back now. May be called more than once. In a signal handler that interrupted a call of this
+        thread: as soon as the session's call, which it cancels, has ended."""
         self.session._end()
 
     def __enter__(self) -> Session:
