@@ -176,22 +176,51 @@ def test_exit_with_generations_in_progress_does_not_hang():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_exit_with_an_event_loop_in_a_daemon_thread():
-    """It ends within a step, not after the 80 seconds of the generation."""
+@pytest.mark.parametrize(
+    "generate",
+    ['asyncio.run(model.agenerate("x"))', 'model.generate("x")', 'list(model.stream("x"))'],
+)
+def test_exit_with_daemon_threads_that_generate(generate):
+    """They end within a step, not after the 80 seconds of the generation, and without a word; so does who waits."""
     done = python(
-        """
+        f"""
         import asyncio, threading, time
         from fake_engine import fake_model, wait_until
-        threading.excepthook = lambda args: None
-        model = fake_model(delay=0.02, context=4096)
-        threading.Thread(target=lambda: asyncio.run(model.agenerate("x")), daemon=True).start()
-        wait_until(lambda: model.engine.steps > 2, 20)
+        model = fake_model(delay=0.02, context=4096, slots=1)
+        for _ in range(2):
+            threading.Thread(target=lambda: {generate}, daemon=True).start()
+        wait_until(lambda: model.engine.steps > 2 and model.slots.stats().waiting == 1, 20)
         print(time.time(), flush=True)
         """
     )
     ended = time.time()
     assert (done.returncode, done.stderr) == (0, "")
     assert ended - float(done.stdout) < 20
+
+
+def test_exit_reports_other_errors_of_daemon_threads():
+    done = python(
+        """
+        import atexit, threading, time
+        from fake_engine import fake_model, wait_until
+        failed = threading.Event()
+        atexit.register(failed.wait, 60)  # after the model's own
+        model = fake_model(delay=0.02, context=4096)
+        def work():
+            try:
+                model.generate("x")
+            except Exception as error:
+                raise KeyError("mine") from error
+        previous = threading.excepthook
+        def hook(args):
+            previous(args)
+            failed.set()
+        threading.excepthook = hook
+        threading.Thread(target=work, daemon=True).start()
+        wait_until(lambda: model.engine.steps > 2, 20)
+        """
+    )
+    assert done.returncode == 0 and "KeyError: 'mine'" in done.stderr
 
 
 def test_load_checks_its_arguments(tmp_path):

@@ -2,14 +2,21 @@
 
 A daemon thread inside a native call would otherwise be unwound by the finalizing interpreter in the middle of C++
 code, which aborts the process. Registered with the first model, not at import.
+
+All threads that are left then are daemons, which Python ends without a word wherever they are. The ClosedError that ends
+one here is no news either.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from muser.errors import ClosedError
 
 if TYPE_CHECKING:
     from muser.model import Model
@@ -34,7 +41,16 @@ def _close_all(pid: int) -> None:
         return
     from muser import _muser
 
+    threading.excepthook = _but_closed(threading.excepthook)
     for model in list(_open):
         if model._core.in_this_process:
             model.close()
     _muser.end_all_calls(LONGEST_WAIT_SECONDS)
+
+
+def _but_closed(report: Callable[[threading.ExceptHookArgs], object]) -> Callable[[threading.ExceptHookArgs], object]:
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if not issubclass(args.exc_type, ClosedError):
+            report(args)
+
+    return hook
