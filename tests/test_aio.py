@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from fake_engine import fake_model, free_slots, reply
+from fake_engine import fake_model, free_slots, reply, wait_until
 from test_grammar_engine import LARGE, ran_meanwhile, watch_sorting
 
 from muser import (
@@ -371,6 +371,27 @@ def test_a_loop_that_is_abandoned_leaves_no_running_generation():
     while free_slots(model) != 1 and time.monotonic() < deadline:
         time.sleep(0.005)
     assert free_slots(model) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: collect(model.astream("x")),
+        lambda model: model.agenerate("x"),
+        lambda model: model.agenerate_n("x", 2),
+    ],
+    ids=["astream", "agenerate", "agenerate_n"],
+)
+def test_a_loop_that_is_closed_with_a_task_in_it_frees_the_slot(call):
+    """Although nothing in it was cancelled, and its host keeps the task."""
+    model = fake_model(slots=2, delay=0.002, context=1_000_000, next_token=lambda _: 5)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(call(model))
+    loop.run_until_complete(settled(lambda: free_slots(model) < 2 and model.engine.steps > 3))
+    loop.close()
+    wait_until(lambda: free_slots(model) == 2)
+    assert not task.done()
+    task._log_destroy_pending = False  # it is meant to
 
 
 def test_no_threads_before_the_first_coroutine():

@@ -1,7 +1,8 @@
 """The coroutine side: the same generations, with no thread held while they wait and the event loop never blocked.
 
 A running generation takes one thread of a small private executor, which makes chunks; a bounded delivery carries
-them to the coroutine that reads.
+them to the coroutine that reads. A loop that is closed with tasks in it cancels none of them: a generation looks for that
+between two tokens.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ async def open_stream(
     make_generation: Callable[[], Generation], pool: SlotPool, executor: Workers, timeout: float | None
 ) -> Stream:
     """A stream that has its slot. Tokenizing happens in the executor, waiting happens in the event loop."""
-    generation = await asyncio.get_running_loop().run_in_executor(executor, make_generation)
+    loop = asyncio.get_running_loop()
+    generation = await loop.run_in_executor(executor, make_generation)
+    generation.is_abandoned = loop.is_closed
     generation.clock.start()
     if not generation.needs_session:
         return Stream(generation, _no_session)
@@ -148,7 +151,9 @@ async def complete_n(
     make_choices: Callable[[], Choices], pool: SlotPool, executor: Workers, timeout: float | None
 ) -> tuple[Completion, ...]:
     """``Model.agenerate_n``: waits in the event loop, then runs in the executor."""
-    choices = await asyncio.get_running_loop().run_in_executor(executor, make_choices)
+    loop = asyncio.get_running_loop()
+    choices = await loop.run_in_executor(executor, make_choices)
+    choices.end_if(loop.is_closed)
     if not choices.needs_session:
         return choices.without_session()
     session = await pool._lend_async(choices.ids, timeout)

@@ -53,6 +53,11 @@ class Choices:
         for generation in self._generations:
             generation.cancel()
 
+    def end_if(self, is_abandoned: Callable[[], bool]) -> None:
+        """See :class:`Generation`."""
+        for generation in self._generations:
+            generation.is_abandoned = is_abandoned
+
     def complete(self, timeout: float | None, workers: Callable[[], Workers]) -> tuple[Completion, ...]:
         """All of them, after waiting for a slot."""
         if not self.needs_session:

@@ -35,10 +35,12 @@ class Generation:
 
     ``open_session`` waits for a slot when the first chunk is asked for. ``ticket`` is its place in that line,
     if it waits in one: the way to end the wait from another thread. ``prompt_scores``, if they are known already.
-    ``choose`` may put another token in the place of one that was sampled.
+    ``choose`` may put another token in the place of one that was sampled. ``is_abandoned``, asked between two tokens:
+    whoever waits for the result is gone and could not cancel.
     """
 
     choose: Callable[[int], int] | None = None
+    is_abandoned: Callable[[], bool] | None = None
     keep_turns = 0  # leading turns of the prompt that a shift keeps, unless params say how many tokens
 
     def __init__(
@@ -82,6 +84,10 @@ class Generation:
     def _is_unguided(self) -> bool:
         params = self.params
         return takes_first_maximum(params) and not params.logprobs and params.grammar is None and self.choose is None
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self._cancelled or (self.is_abandoned is not None and self.is_abandoned())
 
     @property
     def needs_session(self) -> bool:
@@ -158,7 +164,7 @@ class Generation:
         session = self._session = open_session()
         slot, sampler, tokens = session.slot, self.sampler, self._transcript.tokens
         try:
-            if self._cancelled:
+            if self._is_given_up:
                 return
             self.clock.lap("queue")
             ahead: deque[int | None] = deque()  # chosen, and not looked at
@@ -182,7 +188,7 @@ class Generation:
                 if not self._resumed:
                     yield token
                 self._resumed = False
-                if self._cancelled:
+                if self._is_given_up:
                     return
                 if len(tokens) == limit:
                     self._finish = "length"
