@@ -18,7 +18,7 @@ import muser
 
 _HERE = str(Path(muser.__file__).parent) + os.sep
 _FILES = {_HERE + name for name in (
-    "_core.py", "_queue.py", "_workers.py", "generation.py", "model.py", "pool.py", "session.py", "stream.py",
+    "_core.py", "_queue.py", "_workers.py", "choices.py", "generation.py", "model.py", "pool.py", "session.py", "stream.py",
 )}  # those that hold something; the others compute
 
 

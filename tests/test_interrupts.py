@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import pytest
-from fake_engine import fake_model, free_slots
+from fake_engine import EOS, fake_model, free_slots, wait_until
 from interrupt import every_interrupt
 
 import muser
@@ -147,6 +149,29 @@ def test_generating():
     for _ in every_interrupt(lambda: model.generate("x", max_tokens=1, timeout=0)):
         assert free_slots(model) == 1
         assert model._core._tokenizer_lock.locked() is False
+
+
+def test_generating_several():
+    model = fake_model(slots=2)
+    for _ in every_interrupt(lambda: model.generate_n("x", 3, max_tokens=1, timeout=0)):
+        wait_until(lambda: model.slots.stats().free == 2)  # a lane whose future was lost ends by itself
+        assert free_slots(model) == 2
+
+
+def test_the_caller_of_several_has_made_its_own_and_waits_for_the_others():
+    caller = threading.get_ident()
+
+    def next_token(tokens):
+        if threading.get_ident() == caller:
+            return EOS if len(tokens) > 4 else 97
+        if len(tokens) == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 97
+
+    model = fake_model(delay=0.002, next_token=next_token)
+    with pytest.raises(KeyboardInterrupt):
+        model.generate_n("x", 3, max_tokens=None)
+    assert free_slots(model) == 4
 
 
 def test_closing_an_interrupted_stream_gives_its_slot_back():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 from muser._workers import Workers
 from muser.errors import CancelledError, ParameterError
@@ -81,16 +81,16 @@ class Choices:
             for i, fork in enumerate(sessions[1:], 1):
                 lanes.append(workers.submit(self._lane, fork, i))
             self._lane(session, 0)
-        except BaseException:
+            wait(lanes)
+        except BaseException:  # also a signal handler's, when this thread's own lane has ended and it waits for the others
             self.cancel()
+            wait(lanes)
             raise
         finally:
-            errors = [lane.exception() for lane in lanes]
             for each in sessions:
                 each._end()
-        for error in errors:
-            if error is not None:
-                raise error
+        for lane in lanes:
+            lane.result()
         return self._completions()
 
     def _prefill(self, session: Session) -> None:
