@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from engines import decode, open_engine, prefill
+from engines import DEVICE, decode, open_engine, prefill
 from toy import write_toy
 from variants import read, write
 
@@ -144,6 +145,30 @@ def test_in_company(toy: Path) -> None:
     assert all(results[slot] == expected for slot in range(4))
 
 
+def test_out_of_time_in_company_it_returns_what_it_has(toy: Path) -> None:
+    """Not all of a call's rows are in when its time is up: every token of those that are is returned."""
+    engine, first = started(toy, slots=4)
+    expected = by_hand(toy, 50, first)
+    lost: list[int] = []
+    runs = 30 if DEVICE == "cpu" else 2
+
+    def drive(slot: int) -> None:
+        rng = np.random.default_rng(slot)
+        for _ in range(runs):
+            engine.reset(slot)
+            prefill(engine, PROMPT, slot=slot)
+            got = [first]
+            with suppress(WaitTimeoutError):
+                while len(got) <= 30:
+                    got += engine.greedy(slot, got[-1], MOST, [], rng.uniform(0, 0.002), False)
+            assert got[1:] == expected[: len(got) - 1]
+            lost.append(engine.position(slot) - len(PROMPT) - len(got) + 1)
+        engine.leave_decode(slot)
+
+    in_four_threads(drive)
+    assert lost == [0] * (4 * runs)
+
+
 @pytest.mark.parametrize("n", (0, -1, MOST + 1))
 def test_refused_arguments(toy: Path, n: int) -> None:
     engine, first = started(toy)
@@ -167,7 +192,7 @@ def choosing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if request.param == "muse":
         write_toy(path, "muse-glimmer", "Q8_0", layers=2, pattern=[True, False], context=64, window=8)
     else:
-        write_toy(path, "llama", "Q8_0", layers=2, tied=request.param == "llama tied", context=64)
+        write_toy(path, "llama", "Q8_0", layers=2, tied=request.param == "llama tied", context=64, positive_head=True)
     return path
 
 

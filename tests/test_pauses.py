@@ -121,7 +121,7 @@ def test_a_prompt_and_the_streams_beside_it_have_the_bits_of_their_own(toy, alon
 def test_tokens_without_logits_beside_a_prompt(tmp_path):
     """The second recorder chooses as the first one does, from half of the head (docs/architecture.md)."""
     path = tmp_path / "llama.gguf"
-    write_toy(path, "llama", quant="Q8_0", context=1024)
+    write_toy(path, "llama", quant="Q8_0", context=1024, positive_head=True)
     solo = open_engine(path, device="cpu", context=1024)
     solo.prefill(0, PROMPT, timeout=PATIENCE)
     of_prompt, expected = solo.logits(0).tobytes(), []

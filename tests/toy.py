@@ -55,6 +55,7 @@ class Toy:
     alignment: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)  # extra or replaced keys; None removes one
     drop_tensors: tuple[str, ...] = ()
+    positive_head: bool = False  # Q8_0: no negative scales in it, as quantizers write them; what Device::can_choose asks for
 
 
 FAMILY: dict[str, dict[str, Any]] = {
@@ -234,6 +235,8 @@ def rng_of(toy: Toy, name: str) -> np.random.Generator:
 
 def add_matrix(writer: gguf.GGUFWriter, toy: Toy, name: str, shape: tuple[int, int], std: float) -> None:
     data = random_weights(toy.quant, *shape, rng_of(toy, name), std)
+    if toy.positive_head and name == ("token_embd.weight" if toy.tied else "output.weight"):
+        data.reshape(-1, block_size("Q8_0")[1])[:, 1] &= 0x7F
     if data.dtype == np.uint8:
         writer.add_tensor(name, data, raw_dtype=gguf.GGMLQuantizationType[toy.quant])
     else:

@@ -41,7 +41,13 @@ GreedyRun Engine::State::greedy_by_steps(Session &session, int32_t token, int n,
     for (int i = 0; i < n; ++i) {
         if (i > 0 && is_over(wait))
             break;
-        batcher.decode({session.id(), token, !keeps_logits}, wait);
+        try {
+            batcher.decode({session.id(), token, !keeps_logits}, wait);
+        } catch (const Error &error) { // nothing of this row; those before it are the caller's
+            if (i == 0 || (error.code() != ErrorCode::cancelled && error.code() != ErrorCode::timeout))
+                throw;
+            break;
+        }
         const int32_t chosen = keeps_logits ? first_maximum(*session.logits()) : choices[static_cast<size_t>(session.id())];
         if (chosen < 0) { // the next call finds it again, and has nothing to return but logits that say why: a second pass
             if (i > 0 || !keeps_logits)
