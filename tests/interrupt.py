@@ -26,8 +26,12 @@ class Interrupt(BaseException):
     """Stands for KeyboardInterrupt."""
 
 
-def _deliver_at(place: int, function: Callable[[], object]) -> bool:
-    """Runs ``function`` and interrupts it at its ``place``-th place in muser's code. False: it has fewer."""
+def _raise() -> None:
+    raise Interrupt
+
+
+def _deliver_at(place: int, function: Callable[[], object], act: Callable[[], object]) -> bool:
+    """Runs ``function``, and ``act`` at its ``place``-th place in muser's code. False: it has fewer."""
     seen = 0
 
     def profile(frame, event, _argument):
@@ -38,7 +42,7 @@ def _deliver_at(place: int, function: Callable[[], object]) -> bool:
             seen += 1
             if seen == place:
                 sys.setprofile(None)
-                raise Interrupt
+                act()
 
     sys.setprofile(profile)
     try:
@@ -50,10 +54,11 @@ def _deliver_at(place: int, function: Callable[[], object]) -> bool:
     return seen >= place
 
 
-def every_interrupt(function: Callable[[], object]) -> Iterator[int]:
-    """Yields after each run of ``function``, of which every one was interrupted at the next place."""
+def every_interrupt(function: Callable[[], object], act: Callable[[], object] = _raise) -> Iterator[int]:
+    """Yields after each run of ``function``, of which every one was interrupted at the next place. ``act``: what the signal
+    handler does."""
     place = 1
-    while _deliver_at(place, function):
+    while _deliver_at(place, function, act):
         yield place
         place += 1
     assert place > 2  # there were some

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ from interrupt import every_interrupt
 
 import muser
 from muser import session as session_module
-from muser._queue import SlotQueue
+from muser._queue import SlotQueue, Ticket
 
 # An interrupted __del__ cannot raise; Python reports it, and nothing may be lost all the same.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -244,3 +245,40 @@ def test_ending_a_session_in_the_middle_of_its_own_call():
         permits[0].release()
         permits[0] = model.session(timeout=0)
     assert free_slots(model) == 1
+
+
+def test_a_signal_handler_closes_the_queue_or_cancels_a_wait_whatever_it_interrupted():
+    """Also what holds the queue's lock."""
+    queues = [SlotQueue(1)]
+    tickets = [Ticket(queues[0])]
+
+    def visit():
+        with contextlib.suppress(muser.ClosedError, muser.CancelledError):
+            queues[0].acquire(timeout=0, ticket=tickets[0]).release()
+
+    for _ in every_interrupt(visit, lambda: tickets[0].cancel()):
+        assert queues[0].stats().free == 1
+        tickets[0] = Ticket(queues[0])
+    for _ in every_interrupt(visit, lambda: queues[0].close(lambda: muser.ClosedError("closed"))):
+        with pytest.raises(muser.ClosedError):
+            queues[0].acquire(timeout=0)
+        queues[0] = SlotQueue(1)
+        tickets[0] = Ticket(queues[0])
+
+
+def test_a_signal_handler_closes_the_model_or_the_stream_whatever_it_interrupted():
+    streams, models = [], [fake_model(slots=1)]
+
+    def read():
+        with contextlib.suppress(muser.ClosedError):
+            streams.append(models[0].stream("x", max_tokens=2, timeout=0))
+            for _ in streams[-1]:
+                pass
+
+    for _ in every_interrupt(read, lambda: [stream.close() for stream in streams]):
+        assert free_slots(models[0]) == 1
+        streams.clear()
+    for _ in every_interrupt(read, lambda: models[0].close()):
+        assert models[0].health().state == "closed"
+        streams.clear()
+        models[0] = fake_model(slots=1)

@@ -56,8 +56,9 @@ class QueueStats:
 class Ticket(Uncopied):
     """One caller's place in line, and later its slot. Dropping it gives back whichever it holds.
 
-    A ticket may be released by the garbage collector in any thread, in the middle of anything: that only marks it,
-    and whoever has the lock next, often the same thread at once, takes back what it held.
+    A ticket may be released by the garbage collector or a signal handler in any thread, in the middle of anything: that
+    only marks it, and whoever has the lock next, often the same thread at once, takes back what it held. So it is with
+    cancelling, and with closing the queue.
     """
 
     def __init__(self, queue: SlotQueue) -> None:
@@ -86,7 +87,10 @@ class Ticket(Uncopied):
 
     def cancel(self) -> None:
         """Ends a wait in progress with CancelledError; a slot that was already handed out stays."""
-        self._queue._locked(self._queue._fail_one, self, CancelledError("cancelled while waiting for a slot"))
+        if self._slot is None and self._error is None:
+            self._error = CancelledError("cancelled while waiting for a slot")
+            self._queue._returned = True
+        self._queue._settle()
 
     def __del__(self) -> None:
         if hasattr(self, "_wake"):
@@ -107,7 +111,7 @@ class SlotQueue:
         self._prefers = prefers
         self._holders: list[weakref.ref[Ticket] | None] = [None] * count
         self._line: list[Ticket] = []
-        self._returned = False  # a ticket changed that may be in line or hold a slot
+        self._returned = False  # a ticket changed that may be in line or hold a slot, or all end
         self._end: Callable[[], MuserError] | None = None  # closed or failed: raised by every later call
         self._lock = threading.Lock()
         self._granted = 0
@@ -213,16 +217,6 @@ class SlotQueue:
                 ticket._over = True  # its event loop is closed: nobody is there to use the slot
             self._line.remove(ticket)
 
-    def _fail_one(self, ticket: Ticket, error: MuserError) -> None:
-        if ticket._slot is None and ticket._error is None:
-            ticket._error = error
-            self._returned = True
-
-    def _fail_all(self, make_error: Callable[[], MuserError]) -> None:
-        if self._end is None:
-            self._end = make_error
-        self._returned = True
-
     # -- the lock ----------------------------------------------------------------------------------------------
 
     def _locked(self, action: Callable[..., T], *arguments: object) -> T:
@@ -238,7 +232,7 @@ class SlotQueue:
 
     def _settle(self) -> None:
         """Handles what came back. If the lock is taken, its holder settles when it is done: perhaps it is this very
-        thread, collecting garbage. Otherwise this waits at most for one change of state that was faster."""
+        thread, collecting garbage or handling a signal. Otherwise this waits at most for one change of state that was faster."""
         while self._returned and not self._lock.locked():
             with self._lock:
                 self._returned = False
@@ -250,7 +244,10 @@ class SlotQueue:
 
     def close(self, make_error: Callable[[], MuserError]) -> None:
         """Every waiter wakes with an error of its own, and so does every later caller. The first close counts."""
-        self._locked(self._fail_all, make_error)
+        if self._end is None:
+            self._end = make_error
+        self._returned = True
+        self._settle()
 
     # -- looking ---------------------------------------------------------------------------------------------
 
