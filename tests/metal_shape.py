@@ -7,7 +7,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 from quant_blocks import block_size
-from toy import Toy, matrices, model_keys, vectors
+from toy import Toy, add_key, matrices, model_keys, vectors
 
 VOCAB = 202048
 MUSE_30B = Toy("muse-glimmer", layers=52, d_model=6656, d_ff=19968, heads=32, kv_heads=2, head_dim=128, context=131072,
@@ -28,14 +28,8 @@ def write_hole(path: Path, toy: Toy = MUSE_30B, vocab: int = VOCAB) -> dict[str,
     """Writes the file; returns the bytes of every matrix."""
     writer = gguf.GGUFWriter(str(path), toy.arch)
     for key, value in model_keys(toy).items():
-        if isinstance(value, bool):
-            writer.add_bool(key, value)
-        elif isinstance(value, int):
-            writer.add_uint32(key, value)
-        elif isinstance(value, float):
-            writer.add_float32(key, value)
-        elif value is not None:
-            writer.add_array(key, value)
+        if value is not None:
+            add_key(writer, key, value)
     sizes = {}
     for name, (rows, cols), _ in matrices(toy, vocab):
         values, size = block_size(quant_of(name))

@@ -79,6 +79,19 @@ class Cursor {
     // u64 length, then the bytes; zero copy.
     std::string_view read_string(const Subject &subject) { return read_bytes(read<uint64_t>(subject), subject); }
 
+    // The same for a key or a name: 1 to kMaxNameBytes bytes of UTF-8. `place` and `index` say which one it is.
+    std::string_view read_name(const Subject &subject, std::string_view place, uint64_t index) {
+        const uint64_t at = position_;
+        const auto refuse = [&](const std::string &why) { fail(at, std::string(place) + " " + std::to_string(index) + why); };
+        const auto length = read<uint64_t>(subject);
+        if (length == 0 || length > kMaxNameBytes)
+            refuse(" has " + std::to_string(length) + " bytes, not 1 to " + std::to_string(kMaxNameBytes));
+        const std::string_view name = read_bytes(length, subject);
+        if (!is_utf8(name))
+            refuse(", " + quoted(name) + ", is not UTF-8");
+        return name;
+    }
+
     // Refuses a count whose elements, of at least min_bytes each, cannot all be in the rest of the file.
     // Called before any allocation of count elements.
     void require_elements(uint64_t count, uint64_t min_bytes, const Subject &subject) const {

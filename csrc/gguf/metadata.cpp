@@ -104,18 +104,6 @@ Value read_value(Cursor &cursor, uint32_t type, uint64_t type_at, const Subject 
     }
 }
 
-std::string_view read_key(Cursor &cursor, uint64_t index) {
-    const uint64_t at = cursor.position();
-    const auto which = [&] { return "the key of metadata entry " + std::to_string(index); };
-    const auto length = cursor.read<uint64_t>({"the length of a metadata key", {}});
-    if (length == 0 || length > kMaxNameBytes)
-        cursor.fail(at, which() + " has " + std::to_string(length) + " bytes, not 1 to 65535");
-    const std::string_view key = cursor.read_bytes(length, {"a metadata key", {}});
-    if (!is_utf8(key))
-        cursor.fail(at, which() + ", " + quoted(key) + ", is not UTF-8");
-    return key;
-}
-
 } // namespace
 
 std::vector<Entry> read_metadata(Cursor &cursor, uint64_t count) {
@@ -124,7 +112,7 @@ std::vector<Entry> read_metadata(Cursor &cursor, uint64_t count) {
     entries.reserve(count);
     for (uint64_t i = 0; i < count; ++i) {
         const uint64_t at = cursor.position();
-        const std::string_view key = read_key(cursor, i);
+        const std::string_view key = cursor.read_name({"a metadata key", {}}, "the key of metadata entry", i);
         const Subject subject{"key", key};
         const uint64_t type_at = cursor.position();
         const auto type = cursor.read<uint32_t>(subject);

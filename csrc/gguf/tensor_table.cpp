@@ -22,18 +22,6 @@ struct Placed {
     uint64_t n_bytes;
 };
 
-std::string_view read_name(Cursor &cursor, uint64_t index) {
-    const uint64_t at = cursor.position();
-    const auto which = [&] { return "the name of tensor " + std::to_string(index); };
-    const auto length = cursor.read<uint64_t>({"the length of a tensor name", {}});
-    if (length == 0 || length > kMaxNameBytes)
-        cursor.fail(at, which() + " has " + std::to_string(length) + " bytes, not 1 to 65535");
-    const std::string_view name = cursor.read_bytes(length, {"a tensor name", {}});
-    if (!is_utf8(name))
-        cursor.fail(at, which() + ", " + quoted(name) + ", is not UTF-8");
-    return name;
-}
-
 void read_shape(Cursor &cursor, const Subject &subject, Tensor &tensor) {
     const uint64_t at = cursor.position();
     tensor.n_dims = cursor.read<uint32_t>(subject);
@@ -85,7 +73,7 @@ uint64_t data_bytes(const Cursor &cursor, uint64_t shape_at, const Subject &subj
 Placed read_record(Cursor &cursor, uint64_t index) {
     Placed placed{};
     placed.record_at = cursor.position();
-    placed.tensor.name = read_name(cursor, index);
+    placed.tensor.name = cursor.read_name({"a tensor name", {}}, "the name of tensor", index);
     const Subject subject{"tensor", placed.tensor.name};
     const uint64_t shape_at = cursor.position();
     read_shape(cursor, subject, placed.tensor);
