@@ -133,7 +133,7 @@ class Panes:
 
     def update(self) -> None:
         columns, lines = shutil.get_terminal_size()
-        width, height = columns - 1, max(1, min(4, (lines - 2) // len(self.stories) - 1))
+        width, height = max(1, columns - 1), max(1, min(4, (lines - 2) // len(self.stories) - 1))
         rows = []
         for n, story in enumerate(self.stories, 1):
             tail = wrapped(story.text, width)[-height:]
@@ -141,7 +141,7 @@ class Panes:
         self.redraw(rows)
 
     def finish(self) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        width = max(1, shutil.get_terminal_size().columns - 1)
         rows = []
         for n, story in enumerate(self.stories, 1):
             rows += [f"\x1b[1m{n}: {story.title[: width - 3]}\x1b[0m", *wrapped(story.text, width), ""]
@@ -178,4 +178,7 @@ def table(stories: list[Story], seconds: float, widths: list[int]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except muser.MuserError as error:
+        sys.exit(f"quickstart: {error}")

@@ -13,13 +13,21 @@ import muser
 ROOT = Path(__file__).parent.parent
 
 
-def test_four_stories_and_a_table():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "quickstart.py"), "--max-tokens", "60", "--seed", "3"],
-        capture_output=True, text=True, timeout=100, check=True,
+def quickstart(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "quickstart.py"), *arguments], capture_output=True, text=True, timeout=100, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(muser.__file__).parent.parent)},
     )  # fmt: skip
-    assert done.stderr == ""
+
+
+def test_a_wrong_model_is_one_line():
+    done = quickstart("--model", "/no/such/file")
+    assert (done.returncode, done.stderr) == (1, "quickstart: /no/such/file: No such file or directory\n")
+
+
+def test_four_stories_and_a_table():
+    done = quickstart("--max-tokens", "60", "--seed", "3")
+    assert (done.returncode, done.stderr) == (0, "")
     story = {n: " ".join(re.findall(rf"^{n} \| (.*)$", done.stdout, flags=re.MULTILINE)) for n in range(1, 5)}
     assert "turtle" in story[1] and "robot" in story[2] and "Lily" in story[3] and "Max" in story[4]
     tokens = [int(n) for n in re.findall(r"^ +[1-4] +(\d+) +[\d.]+  (?:eos|length)$", done.stdout, flags=re.MULTILINE)]
