@@ -1,5 +1,5 @@
-"""A random walk over four slots: prompts, single tokens, rewinds, forks, snapshots, shifts, cancels and releases in any
-order. After every operation the session is compared with one kept in plain Python, and its logits with the bytes that a
+"""A random walk over four slots: prompts, single tokens, greedy ones, rewinds, forks, snapshots, shifts, cancels and releases
+in any order. After every operation the session is compared with one kept in plain Python, and its logits with the bytes that a
 fresh engine computes from the same tokens: on the CPU in one prefill, on Metal, where decode has kernels of its own, by
 decoding what was decoded. The edges of windows, rings and chunks have cases of their own in test_session_state.py.
 
@@ -34,7 +34,7 @@ RING = 576  # window + 512, in whole blocks of 64
 MODELS = (("muse-glimmer", "f16"), ("llama", "f16"), ("muse-glimmer", "q8_0"))
 STEPS = int(os.environ.get("MUSER_WALK_STEPS") or (5000 if DEVICE == "cpu" else 600))
 SEEDS = [int(seed) for seed in (os.environ.get("MUSER_WALK_SEEDS") or "17").split(",")]
-OPERATIONS = ["prefill"] * 3 + ["decode"] * 2 + ["rewind", "fork", "save", "restore", "shift", "cancel"] + ["release"] * 3
+OPERATIONS = ["prefill"] * 3 + ["decode"] * 2 + ["greedy", "rewind", "fork", "save", "restore", "shift", "cancel"] + ["release"] * 3
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     slides = {"pattern": [True, False], "window": WINDOW} if family == "muse-glimmer" else {}
     names = [f"<{i}>" for i in range(SCALE.tokens)]
     vocab = None if DEVICE == "cpu" else Vocab("gpt2", "llama4", names, [1] * len(names), [], [], {"bos": 0, "eos": 1})
-    write_toy(file, family, quant="Q8_0", vocab=vocab, context=SCALE.context, layers=2, **slides, **SCALE.toy)
+    write_toy(file, family, quant="Q8_0", vocab=vocab, context=SCALE.context, layers=2, positive_head=True, **slides, **SCALE.toy)
     return file
 
 
@@ -192,6 +192,22 @@ class Walk:
             return False
         self.engine.decode(i, token, PATIENCE)
         slot.append([token], by_decode=True)
+        return None
+
+    def greedy(self, i: int, slot: Slot) -> bool | None:
+        """A few tokens in one call. Where nobody wants their logits, the session may have none."""
+        n, keeps_logits = self.dice.randint(1, 3), self.dice.random() < 0.3
+        token, n = self.dice.randrange(SCALE.tokens), min(n, SCALE.context - len(slot.tokens))
+        if n == 0:
+            return False
+        for chosen in self.engine.greedy(i, token, n, [], PATIENCE, keeps_logits):
+            slot.append([token], by_decode=True)
+            logits = np.frombuffer(self.cold.logits(slot.tokens, slot.decoded), np.float32)
+            assert chosen == logits.argmax()
+            token, n = chosen, n - 1
+        assert n == 0
+        slot.has_logits = keeps_logits or self.engine.logits(i) is not None
+        self.seen["chosen without logits"] += not slot.has_logits
         return None
 
     def shift(self, i: int, slot: Slot) -> bool | None:
