@@ -91,7 +91,8 @@ SUITES = {
 
 
 def run(suite: Suite, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", str(HERE / suite.file), "-k", suite.select]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", "-o", "timeout=1200"]
+    command += [str(HERE / suite.file), "-k", suite.select]
     settings = {"MUSER_METAL_SIM_CHECK": str(suite.check), "MUSER_METAL_SIM_MAX_THREADS": str(suite.most_threads)}
     return subprocess.run(command, check=False, capture_output=True, text=True, cwd=HERE.parent, env=environment | settings)
 

@@ -33,6 +33,7 @@ RING = 576  # window + 512, in whole blocks of 64
 # With rings and without; and the planes whose rows are no plain array.
 MODELS = (("muse-glimmer", "f16"), ("llama", "f16"), ("muse-glimmer", "q8_0"))
 STEPS = int(os.environ.get("MUSER_WALK_STEPS") or (5000 if DEVICE == "cpu" else 600))
+pytestmark = [pytest.mark.timeout(0)] if "MUSER_WALK_STEPS" in os.environ else []
 SEEDS = [int(seed) for seed in (os.environ.get("MUSER_WALK_SEEDS") or "17").split(",")]
 OPERATIONS = ["prefill"] * 3 + ["decode"] * 2 + ["greedy", "rewind", "fork", "save", "restore", "shift", "cancel"] + ["release"] * 3
 
@@ -284,7 +285,6 @@ class Walk:
         slot.become([], [], False, 0)
 
 
-@pytest.mark.timeout(300 if "MUSER_WALK_STEPS" not in os.environ else 0)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_walk(path: Path, cold: Cold, seed: int) -> None:
     walk = Walk(path, cold, seed)
