@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -23,6 +24,20 @@ const char *or_default(const char *variable, const char *value) {
     return set ? set : value;
 }
 
+// A host's signal would end this thread's read with nothing read. Another thread takes it, or this one afterwards.
+class NoSignals {
+  public:
+    NoSignals() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  private:
+    sigset_t before_;
+};
+
 // One Python process for as long as this one runs. A request is "MODE LENGTH\nSOURCE", an answer
 // "ok PATH\n" or "error LENGTH\nTEXT".
 class CompileService {
@@ -32,6 +47,7 @@ class CompileService {
             *answer = "the compile service did not start";
             return false;
         }
+        const NoSignals meanwhile;
         fprintf(to_, "%s %zu\n", mode.c_str(), source.size());
         fwrite(source.data(), 1, source.size(), to_);
         fflush(to_);
