@@ -4,6 +4,8 @@
 #pragma once
 #pragma clang system_header
 
+#include "../runtime/source.h"
+
 extern __attribute__((address_space(3))) unsigned char msl_dynamic_memory[];
 
 namespace msl {
@@ -14,25 +16,6 @@ struct Extent {
 struct Arguments {
     void *buffers[31];
     uint threadgroup[31];
-};
-enum class Source {
-    buffer,
-    threadgroup,
-    thread_position_in_grid,
-    threadgroup_position_in_grid,
-    thread_position_in_threadgroup,
-    thread_index_in_threadgroup,
-    thread_index_in_simdgroup,
-    simdgroup_index_in_threadgroup,
-    threads_per_threadgroup,
-    dispatch_threads_per_threadgroup,
-    threadgroups_per_grid,
-    threads_per_grid,
-    simdgroups_per_threadgroup,
-    threads_per_simdgroup,
-    thread_execution_width,
-    quadgroup_index_in_threadgroup,
-    thread_index_in_quadgroup,
 };
 struct Parameter {
     Source source;
