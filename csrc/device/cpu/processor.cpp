@@ -95,10 +95,10 @@ Processor inspect_processor() {
         if (i < kV3)
             cpu.avx2 = false;
     }
-    const bool tiles_saved = (state & 0x60000) == 0x60000; // the tiles and their configuration
     cpu.avxvnni = ymm_saved && bit(cpuid(7, 1).a, 4);
     if (cpu.avxvnni)
         cpu.features.push_back("avxvnni");
+    const bool tiles_saved = (state & 0x60000) == 0x60000; // the tiles and their configuration
     cpu.amx = tiles_saved && bit(seven.d, 24) && bit(seven.d, 25);
     if (cpu.amx)
         cpu.features.push_back("amx_int8");

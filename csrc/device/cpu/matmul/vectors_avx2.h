@@ -45,7 +45,10 @@ struct Avx2 {
     template <int n> static MUSER_INLINE W shift_right(W x) {
         return {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)};
     }
-    static MUSER_INLINE W top_byte(W x) { return {_mm256_srai_epi32(x.a, 24), _mm256_srai_epi32(x.b, 24)}; }
+    template <int n> static MUSER_INLINE W shift_right_signed(W x) {
+        return {_mm256_srai_epi32(x.a, n), _mm256_srai_epi32(x.b, n)};
+    }
+    static MUSER_INLINE W top_byte(W x) { return shift_right_signed<24>(x); }
     template <int> static MUSER_INLINE W without_zero_point(W x) { return x; } // the sums see to it
     static MUSER_INLINE W signed_bytes(W x) { return x; }
     static MUSER_INLINE W less_128(W x) {

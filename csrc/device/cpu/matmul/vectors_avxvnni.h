@@ -22,9 +22,6 @@ struct AvxVnni : Avx2 {
     static MUSER_INLINE W less_128(W x) { return x; }
     static MUSER_INLINE W iq4_levels(W index) { return signed_bytes(Avx2::iq4_levels(index)); }
 
-    template <int n> static MUSER_INLINE W shift_right_signed(W x) {
-        return {_mm256_srai_epi32(x.a, n), _mm256_srai_epi32(x.b, n)};
-    }
     static MUSER_INLINE W splat_word(const std::byte *p) { return both(broadcast_word(p)); }
     // sum + the products of w's four bytes, unsigned, with the four at `values`.
     static MUSER_INLINE W dot(W sum, W w, const std::byte *values) {
